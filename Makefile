@@ -82,6 +82,7 @@ jars: $(STAMP) $(SECOND)/.made ## the list of jars that Spark is given, with che
 
 lint: $(STAMP) ## ruff and mypy, by the rules in pyproject.toml
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 
 quick/% rooms/$(PLAIN): export JAVA_HOME := /nowhere
@@ -132,7 +133,9 @@ torture: $(ARCHIVE) fetched ## what CI leaves out, with the seeds of the day, in
 mutants: $(STAMP) ## breaks that tests must notice, of modules changed since SINCE=COMMIT (tests/mutants.md)
 	$(BIN)/python tests/mutants.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(WHICH)
 
-export: $(STAMP) ## modules from notebooks
+export: $(STAMP) ## modules from notebooks, whose cells are put in form first
+	$(BIN)/ruff check --quiet --select I001 --fix .
+	$(BIN)/ruff format --quiet .
 	$(BIN)/nbdev_export
 	$(BIN)/nbdev_clean
 

@@ -1,4 +1,5 @@
 """Gives setuptools what settings.ini says; pyproject.toml holds only the build system."""
+
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -12,9 +13,22 @@ ini = ConfigParser(delimiters=["="], interpolation=None)
 ini.read(here / "settings.ini", encoding="utf-8")
 cfg = ini["DEFAULT"]
 
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("local", "runs", "lab", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "dev")}
+extras = {
+    name: cfg[f"{name}_requirements"].split()
+    for name in ("local", "runs", "lab", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source", "dev")
+}
 extras["notebooks"] = extras["runs"] + extras["lab"]
-extras["all"] = extras["local"] + extras["notebooks"] + extras["aws"] + extras["stream"] + extras["lineage"] + extras["delta"] + extras["iceberg"] + extras["hudi"] + extras["source"]
+extras["all"] = (
+    extras["local"]
+    + extras["notebooks"]
+    + extras["aws"]
+    + extras["stream"]
+    + extras["lineage"]
+    + extras["delta"]
+    + extras["iceberg"]
+    + extras["hudi"]
+    + extras["source"]
+)
 
 setup(
     name=cfg["lib_name"],
@@ -28,7 +42,12 @@ setup(
     python_requires=f">={cfg['min_python']}",
     packages=find_packages(include=["dmscdc", "dmscdc.*"]) + [*NOTEBOOKS, *SUITE, *INFRA],
     package_dir={**NOTEBOOKS, **SUITE, **INFRA},
-    package_data={"dmscdc": ["py.typed", "jars.txt", "constraints.txt", "pages/*"], **{name: ["*.ipynb"] for name in NOTEBOOKS}, **{name: ["*.py"] for name in SUITE}, "dmscdc.infra": ["*.yaml", "*.md", "*.py", "elsewhere/*"]},
+    package_data={
+        "dmscdc": ["py.typed", "jars.txt", "constraints.txt", "pages/*"],
+        **{name: ["*.ipynb"] for name in NOTEBOOKS},
+        **{name: ["*.py"] for name in SUITE},
+        "dmscdc.infra": ["*.yaml", "*.md", "*.py", "elsewhere/*"],
+    },
     install_requires=cfg["requirements"].split(),
     extras_require=extras,
     entry_points={"console_scripts": cfg["console_scripts"].split(), "nbdev": ["dmscdc=dmscdc._modidx:d"]},

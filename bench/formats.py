@@ -4,6 +4,7 @@ The data is that of bench/run.py, under .bench/. Each contender is a process of 
 Delta's and Iceberg's MERGE run twice: as they come, and with rows marked as removed instead of files written again (deletion vectors,
 merge-on-read), which leaves work to every reader. Hudi runs on the Spark 3.5 that `make proof` installs. Read the ratios, which are of one run.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -15,7 +16,10 @@ from pathlib import Path
 
 from run import HERE, WHERE, data, tell
 
-PEERS = {"delta": ["delta", "delta-vectors"], "iceberg": ["iceberg", "iceberg-mor"]}  # of other formats: the format itself
+PEERS = {
+    "delta": ["delta", "delta-vectors"],
+    "iceberg": ["iceberg", "iceberg-mor"],
+}  # of other formats: the format itself
 SECOND = HERE.parent / ".spark35" / "bin" / "python"
 
 
@@ -24,7 +28,8 @@ def contend(script: str, format: str, raw: Path) -> dict[str, object]:
     out, python = WHERE / "out" / f"{format}-{script}", SECOND if format.startswith("hudi") else sys.executable
     with Path(WHERE, f"{format}-{script}.log").open("w") as log:
         done = subprocess.run([python, HERE / script, raw, out, format], stdout=subprocess.PIPE, stderr=log, text=True)
-    if done.returncode: raise SystemExit(f"{script} {format} ended with {done.returncode}; see {log.name}")
+    if done.returncode:
+        raise SystemExit(f"{script} {format} ended with {done.returncode}; see {log.name}")
     lake = out / "lake" if script == "ours.py" else out
     size = sum(path.stat().st_size for path in lake.rglob("*") if path.is_file())
     shutil.rmtree(out)
@@ -38,7 +43,9 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--keys", default="uniform,recent")
     options = parser.parse_args()
-    print("format    keys     peer           load  peer  ratio   changes  peer  ratio   MB  peer   Java MB  peer  differing")
+    print(
+        "format    keys     peer           load  peer  ratio   changes  peer  ratio   MB  peer   Java MB  peer  differing"
+    )
     for format in options.formats:
         for keys in options.keys.split(","):
             raw = data(options, keys)
@@ -48,8 +55,11 @@ def main() -> None:
                 tell(json.dumps({"format": format, "keys": keys, "ours": ours, "name": name, "peer": peer}))
                 pair = lambda what: f"{ours[what]:8.1f} {peer[what]:5.1f}  {ours[what] / peer[what]:5.2f}"
                 mega = [one["bytes"] / 1e6 for one in (ours, peer)]
-                print(f"{format:9} {keys:8} {name:13}{pair('initial_s')} {pair('incremental_s')} {mega[0]:5.0f} {mega[1]:5.0f}"
-                      f" {ours['java_mb']:9} {peer['java_mb']:5}  {ours['differing']}, {peer['differing']}", flush=True)
+                print(
+                    f"{format:9} {keys:8} {name:13}{pair('initial_s')} {pair('incremental_s')} {mega[0]:5.0f} {mega[1]:5.0f}"
+                    f" {ours['java_mb']:9} {peer['java_mb']:5}  {ours['differing']}, {peer['differing']}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

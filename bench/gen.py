@@ -5,6 +5,7 @@ OUT/sampledb/productorder/<time>.parquet         F files that hold M changes in 
     15 % deletes; a tenth of the keys change more than once, also inside one file. `recent`: only the newest 5 % of the keys.
 OUT/expected.parquet  the rows a correct load ends with (id, qty, soldprice), from a plain replay.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,10 +25,18 @@ def orders(rng: np.random.Generator, ids: np.ndarray, ops: np.ndarray) -> pa.Tab
     "One row an order."
     n, random = len(ids), lambda low, high: pa.array(rng.integers(low, high, len(ids)).astype("int32"))
     note = pc.binary_join_element_wise("order note", pa.array(ids * 2654435761 % (1 << 32)).cast(pa.string()), " ")
-    return pa.table({
-        "Op": pa.array(ops), "id": pa.array(ids.astype("int32")), "productid": random(1001, 1026), "storeid": random(1001, 1009),
-        "qty": random(1, 11), "soldprice": random(1, 10_000).cast(pa.decimal128(12, 2)).cast(pa.decimal128(10, 2)), "note": note,
-        "create_dt": pa.array(np.datetime64("2018-11-01") + rng.integers(0, 30, n))})
+    return pa.table(
+        {
+            "Op": pa.array(ops),
+            "id": pa.array(ids.astype("int32")),
+            "productid": random(1001, 1026),
+            "storeid": random(1001, 1009),
+            "qty": random(1, 11),
+            "soldprice": random(1, 10_000).cast(pa.decimal128(12, 2)).cast(pa.decimal128(10, 2)),
+            "note": note,
+            "create_dt": pa.array(np.datetime64("2018-11-01") + rng.integers(0, 30, n)),
+        }
+    )
 
 
 def change_keys(rng: np.random.Generator, rows: int, changes: int, skew: str) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +57,9 @@ def change_keys(rng: np.random.Generator, rows: int, changes: int, skew: str) ->
     return keys, kinds
 
 
-def generate(out: Path, rows: int, changes: int, files: int = 60, seed: int = 7, skew: str = "uniform", loads: int = 4) -> None:
+def generate(
+    out: Path, rows: int, changes: int, files: int = 60, seed: int = 7, skew: str = "uniform", loads: int = 4
+) -> None:
     "Write everything; `expected.parquet` last, so that its presence means a complete folder."
     shutil.rmtree(out, ignore_errors=True)
     folder, rng, base = out / "sampledb" / "productorder", np.random.default_rng(seed), []

@@ -1,6 +1,7 @@
 """What one row's life costs in a large table: python bench/history.py
 
 Makes once, below .bench/, a table of 10,000 change files (100 rows each, random keys) and 10 M load rows; asks then for two keys."""
+
 from __future__ import annotations
 
 import time
@@ -26,13 +27,15 @@ ORDERS, HOME = TableRef("shop", "orders"), Path(".bench/history")
 def rows_of(ids: np.ndarray, draw: np.random.Generator) -> pa.Table:
     "Orders with these ids."
     many = len(ids)
-    return pa.table({
-        "id": pa.array(ids, pa.int64()),
-        "product": pa.array(draw.integers(1001, 1026, many), pa.int32()),
-        "qty": pa.array(draw.integers(1, 11, many), pa.int32()),
-        "note": pc.cast(pa.array(draw.integers(0, 1_000_000, many)), pa.string()),
-        "at": pa.array(1_767_225_600_000_000 + ids % 86_400_000_000, pa.timestamp("us", "UTC")),
-    })
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "product": pa.array(draw.integers(1001, 1026, many), pa.int32()),
+            "qty": pa.array(draw.integers(1, 11, many), pa.int32()),
+            "note": pc.cast(pa.array(draw.integers(0, 1_000_000, many)), pa.string()),
+            "at": pa.array(1_767_225_600_000_000 + ids % 86_400_000_000, pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 def make(landing: Path) -> None:
@@ -62,7 +65,9 @@ def main() -> None:
     for words, key in (("first", first), ("second", second), ("no such", -1)):
         opened, begun = index.opened, time.perf_counter()
         life = states_of(past, [{"id": key}], index=index)[0]
-        print(f"{words} key: {time.perf_counter() - begun:.2f} s, {len(life.steps)} rows, {index.opened - opened:,} files opened")
+        print(
+            f"{words} key: {time.perf_counter() - begun:.2f} s, {len(life.steps)} rows, {index.opened - opened:,} files opened"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """How the package reads, in figures: names, comments, dense expressions, lines. It prints, and limits nothing.
 
-    python bench/house.py            # of this tree
-    python bench/house.py HEAD~20    # of another commit, beside it
+python bench/house.py            # of this tree
+python bench/house.py HEAD~20    # of another commit, beside it
 """
+
 from __future__ import annotations
 
 import ast
@@ -49,7 +50,11 @@ def figures(home: Path) -> dict[str, float]:
             if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
                 continue
             body = node.body[0] if node.body else None
-            has_doc = isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant) and isinstance(body.value.value, str)
+            has_doc = (
+                isinstance(body, ast.Expr)
+                and isinstance(body.value, ast.Constant)
+                and isinstance(body.value.value, str)
+            )
             if has_doc:
                 docs |= set(range(body.lineno, body.end_lineno + 1))
             if isinstance(node, ast.FunctionDef):
@@ -66,10 +71,13 @@ def figures(home: Path) -> dict[str, float]:
             token.type == tokenize.COMMENT and bool(token.line.split("#")[0].strip()) for token in tokens
         )
         names += bound(tree)
-        public.update({
-            node.name for node in tree.body
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_"
-        })
+        public.update(
+            {
+                node.name
+                for node in tree.body
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_"
+            }
+        )
         for node in ast.walk(tree):
             is_tuple = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
             count["tuple assignments"] += is_tuple and isinstance(node.value, ast.Tuple)
@@ -77,10 +85,19 @@ def figures(home: Path) -> dict[str, float]:
             count["comprehensions"] += isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
             count["splats"] += isinstance(node, ast.keyword) and node.arg is None
             count["splats"] += isinstance(node, ast.Dict) and None in node.keys
-            count["verdicts as texts"] += isinstance(node, ast.Constant) and node.value in VERDICTS if not isinstance(
-                getattr(node, "value", None), (list, dict, set)) and isinstance(node, ast.Constant) and isinstance(node.value, str) else 0
-            count["enums"] += isinstance(node, ast.ClassDef) and any(ast.unparse(base) in ("StrEnum", "Enum", "Word") for base in node.bases)
-            count["dataclasses"] += isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list)
+            count["verdicts as texts"] += (
+                isinstance(node, ast.Constant) and node.value in VERDICTS
+                if not isinstance(getattr(node, "value", None), (list, dict, set))
+                and isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                else 0
+            )
+            count["enums"] += isinstance(node, ast.ClassDef) and any(
+                ast.unparse(base) in ("StrEnum", "Enum", "Word") for base in node.bases
+            )
+            count["dataclasses"] += isinstance(node, ast.ClassDef) and any(
+                "dataclass" in ast.unparse(one) for one in node.decorator_list
+            )
         count["dict[str, Any]"] += text.count("dict[str, Any]") + text.count("Mapping[str, Any]")
     cells, several = 0, 0
     for path in home.glob("notebooks/*/*.ipynb"):
@@ -120,7 +137,9 @@ def figures(home: Path) -> dict[str, float]:
 
 
 def of_commit(commit: str) -> dict[str, float]:
-    packed = subprocess.run(["git", "-C", str(HERE), "archive", commit, "dmscdc", "notebooks"], capture_output=True, check=True)
+    packed = subprocess.run(
+        ["git", "-C", str(HERE), "archive", commit, "dmscdc", "notebooks"], capture_output=True, check=True
+    )
     with tempfile.TemporaryDirectory() as home:
         tarfile.open(fileobj=BytesIO(packed.stdout)).extractall(home, filter="data")
         return figures(Path(home))

@@ -1,6 +1,7 @@
 """What planning a landing of a million objects costs: python bench/listing.py [MINUTES between two files of a table]
 
 No AWS: requests are signed, answered in this process from a list in memory after 50 ms, and parsed, all as if they had been sent."""
+
 from __future__ import annotations
 
 import os
@@ -22,7 +23,13 @@ from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.load.plan import advance
 from dmscdc.state.position import Position
 
-TABLES, FILES, BUSY, MORE, WAIT = 200, 5_000, 50, 3, 0.05  # tables, objects of each, tables with something new, new files of each, seconds a request
+TABLES, FILES, BUSY, MORE, WAIT = (
+    200,
+    5_000,
+    50,
+    3,
+    0.05,
+)  # tables, objects of each, tables with something new, new files of each, seconds a request
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NEVER = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "eu-central-1"}
 
@@ -30,7 +37,9 @@ NEVER = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_RE
 class Bucket:
     "Sorted keys that answer `ListObjectsV2`; counts the requests, and the seconds that answering took."
 
-    def __init__(self, keys: Iterable[str], wait: float = 0.0, put: Mapping[str, float] | None = None):  # object times; None: as the names say
+    def __init__(
+        self, keys: Iterable[str], wait: float = 0.0, put: Mapping[str, float] | None = None
+    ):  # object times; None: as the names say
         self.keys, self.wait, self.put, self.asked, self.seconds, self._lock = sorted(keys), wait, put, [], 0.0, Lock()
 
     def install(self, s3: Any) -> None:
@@ -38,16 +47,29 @@ class Bucket:
         s3.meta.events.register("before-send.s3.ListObjectsV2", self.answer)
 
     def answer(self, request: Any, **_: Any) -> AWSResponse:
-        begun, query = time.thread_time(), {name: values[0] for name, values in parse_qs(urlsplit(request.url).query).items()}
-        body = self.page(query.get("prefix", ""), query.get("continuation-token") or query.get("start-after", ""), query.get("delimiter", ""))
+        begun, query = (
+            time.thread_time(),
+            {name: values[0] for name, values in parse_qs(urlsplit(request.url).query).items()},
+        )
+        body = self.page(
+            query.get("prefix", ""),
+            query.get("continuation-token") or query.get("start-after", ""),
+            query.get("delimiter", ""),
+        )
         with self._lock:
             self.asked.append({**query, "payer": request.headers.get("x-amz-request-payer", b"").decode()})
             self.seconds += time.thread_time() - begun
         time.sleep(self.wait)
-        return AWSResponse(request.url, 200, {"content-type": "application/xml"}, SimpleNamespace(stream=lambda: iter([body])))
+        return AWSResponse(
+            request.url, 200, {"content-type": "application/xml"}, SimpleNamespace(stream=lambda: iter([body]))
+        )
 
     def put_at(self, key: str) -> str:
-        return put_at(key) if self.put is None else f"{datetime.fromtimestamp(self.put[key], timezone.utc):%Y-%m-%dT%H:%M:%S}.000Z"
+        return (
+            put_at(key)
+            if self.put is None
+            else f"{datetime.fromtimestamp(self.put[key], timezone.utc):%Y-%m-%dT%H:%M:%S}.000Z"
+        )
 
     def page(self, prefix: str, after: str, delimiter: str) -> bytes:
         "A thousand keys or common beginnings, as S3 writes them."
@@ -58,13 +80,19 @@ class Bucket:
                 break
             key, end = self.keys[i], self.keys[i].find(delimiter, len(prefix)) if delimiter else -1
             if end < 0:
-                lines.append(f"<Contents><Key>{quote(key)}</Key><LastModified>{self.put_at(key)}</LastModified><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag>"
-                             "<Size>804</Size><StorageClass>STANDARD</StorageClass></Contents>")
+                lines.append(
+                    f"<Contents><Key>{quote(key)}</Key><LastModified>{self.put_at(key)}</LastModified><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag>"
+                    "<Size>804</Size><StorageClass>STANDARD</StorageClass></Contents>"
+                )
                 i += 1
             else:
-                lines.append(f"<CommonPrefixes><Prefix>{quote(key[:end + 1])}</Prefix></CommonPrefixes>")
-                i = bisect_left(self.keys, key[:end + 1] + "\U0010ffff")
-        more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if token else "<IsTruncated>false</IsTruncated>"
+                lines.append(f"<CommonPrefixes><Prefix>{quote(key[: end + 1])}</Prefix></CommonPrefixes>")
+                i = bisect_left(self.keys, key[: end + 1] + "\U0010ffff")
+        more = (
+            f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+            if token
+            else "<IsTruncated>false</IsTruncated>"
+        )
         return f'<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><EncodingType>url</EncodingType>{"".join(lines)}{more}</ListBucketResult>'.encode()
 
 
@@ -85,12 +113,19 @@ def landing_keys(tables: Iterable[TableRef], files: int, minutes: float, busy: i
     "The keys of all tables: a load file, change files, and in busy tables some more."
     below = ["LOAD00000001.parquet", *names(files - 1, minutes)]
     new = names(more, minutes, files - 1)
-    return [f"raw/{table.schema}/{table.name}/{name}" for n, table in enumerate(tables) for name in (below + new if n < busy else below)]
+    return [
+        f"raw/{table.schema}/{table.name}/{name}"
+        for n, table in enumerate(tables)
+        for name in (below + new if n < busy else below)
+    ]
 
 
 def applied(files: int, minutes: float) -> Position:
     "The position of a table that has applied all but the new files."
-    seconds = {name: datetime.fromisoformat(put_at(name).replace("Z", "+00:00")).timestamp() for name in ("LOAD00000001.parquet", *names(files - 1, minutes))}
+    seconds = {
+        name: datetime.fromisoformat(put_at(name).replace("Z", "+00:00")).timestamp()
+        for name in ("LOAD00000001.parquet", *names(files - 1, minutes))
+    }
     load, *changes = [RawFile(name, 804, at) for name, at in seconds.items()]
     return advance(Position(load=1, load_files=(load,), listed_at=changes[-1].time), changes)
 
@@ -101,12 +136,12 @@ def some_tables(number: int) -> list[TableRef]:
 
 def measure(where: Path, minutes: float) -> dict[str, float]:
     "A look at the whole landing, as `dmscdc plan` makes it."
-    from dmscdc.storage.filesystem import client
-    from dmscdc.service.config import Config
-    from dmscdc.load.table_state import load_state
-    from dmscdc.state.registry import open_state
-    from dmscdc.service.status import read_statuses
     from dmscdc.lake.table import Transaction
+    from dmscdc.load.table_state import load_state
+    from dmscdc.service.config import Config
+    from dmscdc.service.status import read_statuses
+    from dmscdc.state.registry import open_state
+    from dmscdc.storage.filesystem import client
 
     os.environ |= NEVER
     shutil.rmtree(where, ignore_errors=True)
@@ -114,16 +149,27 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     tables, state, position = some_tables(TABLES), open_state(config.state), applied(FILES, minutes)
     for table in tables:
         state.put_settings(table, key="id")
-        load_state(state, table, config.lake).lake.advance(Transaction(None, position.to_json(), "bench", (), ("id",))).commit()
+        load_state(state, table, config.lake).lake.advance(
+            Transaction(None, position.to_json(), "bench", (), ("id",))
+        ).commit()
         load_state(state, table, config.lake)
     bucket = Bucket(landing_keys(tables, FILES, minutes, BUSY, MORE), WAIT)
     bucket.install(client("s3"))
     wall, cpu = time.perf_counter(), time.process_time()
     looks = read_statuses(config, now=START.timestamp() + 60 * minutes * (FILES + MORE))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu - bucket.seconds
-    assert sum(look.has_work for look in looks) == BUSY and not any(look.problem for look in looks), [look.problem or look.plan.sentence for look in looks][:3]
+    assert sum(look.has_work for look in looks) == BUSY and not any(look.problem for look in looks), [
+        look.problem or look.plan.sentence for look in looks
+    ][:3]
     shutil.rmtree(where)
-    return {"objects": len(bucket.keys), "minutes": minutes, "requests": len(bucket.asked), "wall": round(wall, 2), "cpu": round(cpu, 2), "stub_cpu": round(bucket.seconds, 2)}
+    return {
+        "objects": len(bucket.keys),
+        "minutes": minutes,
+        "requests": len(bucket.asked),
+        "wall": round(wall, 2),
+        "cpu": round(cpu, 2),
+        "stub_cpu": round(bucket.seconds, 2),
+    }
 
 
 if __name__ == "__main__":

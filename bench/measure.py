@@ -1,4 +1,5 @@
 """Seconds on the wall, seconds of the processor and memory of this process and everything it started (Linux)."""
+
 from __future__ import annotations
 
 import os

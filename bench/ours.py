@@ -3,6 +3,7 @@
 python bench/ours.py RAW OUT [FORMAT]   prints one line of JSON; Spark's start is not counted.
 The lake's files are at OUT/lake/sampledb/productorder.
 """
+
 from __future__ import annotations
 
 import json

@@ -2,6 +2,7 @@
 
 python bench/peer_duckdb.py RAW OUT   prints one line of JSON.
 """
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 """What planning costs, without Spark: 200 idle tables, and one table with 2,500 new change files: python bench/planning.py"""
+
 from __future__ import annotations
 
 import os
@@ -12,7 +13,7 @@ from measure import phase
 
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.table_state import plan_state, load_state
+from dmscdc.load.table_state import load_state, plan_state
 from dmscdc.state.registry import open_state
 from dmscdc.state.sqlite import SqliteState
 
@@ -44,7 +45,11 @@ def make_idle(state: SqliteState, landing: FolderLanding, lake: str, table: Tabl
 def measure_planning(where: Path) -> dict[str, float]:
     "Seconds, and how often the landing was listed."
     shutil.rmtree(where, ignore_errors=True)
-    landing, lake, state = FolderLanding(str(where / "landing")), str(where / "lake"), open_state(f"sqlite:{where}/state.db")
+    landing, lake, state = (
+        FolderLanding(str(where / "landing")),
+        str(where / "lake"),
+        open_state(f"sqlite:{where}/state.db"),
+    )
     tables, said = [TableRef("sampledb", f"table{i:03d}") for i in range(TABLES)], {}
     for table in tables:
         make_idle(state, landing, lake, table)

@@ -2,6 +2,7 @@
 
 Source is a SQLite file, lake a table of plain Parquet, Spark has two cores. First both are equal, then one value of the source is another.
 """
+
 from __future__ import annotations
 
 import sqlite3
@@ -35,7 +36,9 @@ def rows(start: int, count: int) -> pa.Table:
     price = pc.cast(pc.cast(pc.bit_wise_and(ids, 65535), pa.decimal128(21, 2)), pa.decimal128(10, 2))
     days = pc.cast(pc.cast(pc.bit_wise_and(ids, 4095), pa.int32()), pa.date32())
     names = pc.binary_join_element_wise("order no ", pc.cast(ids, pa.string()), "")
-    return pa.table({"id": ids, "qty": pc.cast(pc.bit_wise_and(ids, 7), pa.int32()), "price": price, "day": days, "name": names})
+    return pa.table(
+        {"id": ids, "qty": pc.cast(pc.bit_wise_and(ids, 7), pa.int32()), "price": price, "day": days, "name": names}
+    )
 
 
 def made(home: Path, count: int) -> None:
@@ -45,12 +48,18 @@ def made(home: Path, count: int) -> None:
     for number, start in enumerate(range(0, count, A_FILE), 1):
         part = rows(start, min(A_FILE, count - start))
         write_load(home / "landing", TABLE, part, number=number)
-        text = part.set_column(2, "price", pc.cast(part["price"], pa.string())).set_column(3, "day", pc.cast(part["day"], pa.string()))
-        with db: db.executemany("insert into orders values (?, ?, ?, ?, ?)", zip(*(column.to_pylist() for column in text.columns)))
+        text = part.set_column(2, "price", pc.cast(part["price"], pa.string())).set_column(
+            3, "day", pc.cast(part["day"], pa.string())
+        )
+        with db:
+            db.executemany(
+                "insert into orders values (?, ?, ?, ?, ?)", zip(*(column.to_pylist() for column in text.columns))
+            )
     db.close()
 
 
-def figure(what: str, seconds: float, said: str = "") -> None: print(f"{what:<44}{seconds:8.1f} s  {said}", flush=True)
+def figure(what: str, seconds: float, said: str = "") -> None:
+    print(f"{what:<44}{seconds:8.1f} s  {said}", flush=True)
 
 
 def main(count: int, home: Path) -> None:
@@ -74,10 +83,12 @@ def main(count: int, home: Path) -> None:
     for what in ("equal", "one price of another"):
         done = prove(asked, lambda: spark)
         figure(what, done.seconds, f"{done.done.moved:,} rows moved: {done.words[:150]}")
-        with sqlite3.connect(home / "shop.db") as db: db.execute("update orders set price = price + 1 where id = ?", (count // 3,))
+        with sqlite3.connect(home / "shop.db") as db:
+            db.execute("update orders set price = price + 1 where id = ?", (count // 3,))
     spark.stop()
 
 
 if __name__ == "__main__":
     count = int(sys.argv[1].replace("_", "")) if sys.argv[1:] else 10_000_000
-    with tempfile.TemporaryDirectory() as folder: main(count, Path(sys.argv[2] if sys.argv[2:] else folder))
+    with tempfile.TemporaryDirectory() as folder:
+        main(count, Path(sys.argv[2] if sys.argv[2:] else folder))

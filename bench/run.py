@@ -4,6 +4,7 @@
 The contenders alternate, each in a process of its own with a session on two cores; the start of Spark is not counted.
 Read the ratios: seconds are those of this machine and of what else it does. `cpu`: seconds of the processor, all processes together.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -20,7 +21,11 @@ from planning import measure_planning
 
 HERE = Path(__file__).parent
 WHERE = HERE.parent / ".bench"
-CONTENDERS = {"recipe": ("usual_recipe.py", ""), "dmscdc": ("ours.py", "lake/sampledb/productorder"), "duckdb": ("peer_duckdb.py", "")}
+CONTENDERS = {
+    "recipe": ("usual_recipe.py", ""),
+    "dmscdc": ("ours.py", "lake/sampledb/productorder"),
+    "duckdb": ("peer_duckdb.py", ""),
+}
 PHASES = ("initial_s", "initial_cpu", "incremental_s", "incremental_cpu")
 
 
@@ -43,7 +48,10 @@ def check(table: Path, expected: Path) -> dict[str, int]:
     db.execute(f"create view got as select id, qty, soldprice from '{table}/**/*.parquet'")
     db.execute(f"create view want as select id, qty, soldprice from '{expected}'")
     rows, keys = db.execute("select count(*), count(distinct id) from got").fetchone()
-    more, less = (db.execute(f"select count(*) from (from {a} except all from {b})").fetchone()[0] for a, b in (("got", "want"), ("want", "got")))
+    more, less = (
+        db.execute(f"select count(*) from (from {a} except all from {b})").fetchone()[0]
+        for a, b in (("got", "want"), ("want", "got"))
+    )
     return {"rows": rows, "duplicate_keys": rows - keys, "differing": more + less}
 
 
@@ -78,21 +86,55 @@ def summary(runs: list[dict[str, object]]) -> list[dict[str, object]]:
         mine, recipe = ([r for r in runs if (r["keys"], r["name"]) == (keys, who)] for who in (name, "recipe"))
         line = {"keys": keys, "name": name, **{p: round(median(r[p] for r in mine), 2) for p in PHASES}}
         for p in PHASES:
-            line[p.replace("_s", "_ratio").replace("_cpu", "_cpu_ratio")] = round(line[p] / median(r[p] for r in recipe), 3)
-        line |= {what: max(r.get(what, 0) for r in mine) for what in ("files_rewritten", "java_mb", "differing", "duplicate_keys")}
+            line[p.replace("_s", "_ratio").replace("_cpu", "_cpu_ratio")] = round(
+                line[p] / median(r[p] for r in recipe), 3
+            )
+        line |= {
+            what: max(r.get(what, 0) for r in mine)
+            for what in ("files_rewritten", "java_mb", "differing", "duplicate_keys")
+        }
         lines.append(line)
     return lines
 
 
 def table(lines: list[dict[str, object]]) -> str:
     "The result for people. Ratios: 0.20 is a fifth of the recipe's time."
-    heads = ("keys", "", "initial s", "ratio", "cpu", "incremental s", "ratio", "cpu", "cpu ratio", "files", "Java MB", "differing", "duplicates")
-    names = ("keys", "name", "initial_s", "initial_ratio", "initial_cpu", "incremental_s", "incremental_ratio", "incremental_cpu", "incremental_cpu_ratio",
-             "files_rewritten", "java_mb", "differing", "duplicate_keys")
+    heads = (
+        "keys",
+        "",
+        "initial s",
+        "ratio",
+        "cpu",
+        "incremental s",
+        "ratio",
+        "cpu",
+        "cpu ratio",
+        "files",
+        "Java MB",
+        "differing",
+        "duplicates",
+    )
+    names = (
+        "keys",
+        "name",
+        "initial_s",
+        "initial_ratio",
+        "initial_cpu",
+        "incremental_s",
+        "incremental_ratio",
+        "incremental_cpu",
+        "incremental_cpu_ratio",
+        "files_rewritten",
+        "java_mb",
+        "differing",
+        "duplicate_keys",
+    )
     text = lambda v: v if isinstance(v, str) else f"{v:,.2f}" if isinstance(v, float) else f"{v:,}"
     rows = [heads, *[tuple(text(line[n]) for n in names) for line in lines]]
     widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join("  ".join(v.ljust(w) if i < 2 else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths))) for row in rows)
+    return "\n".join(
+        "  ".join(v.ljust(w) if i < 2 else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths))) for row in rows
+    )
 
 
 def main() -> int:
@@ -109,7 +151,11 @@ def main() -> int:
     lines, planning = summary(runs), {} if options.no_planning else measure_planning(WHERE / "planning")
     results = {"options": vars(options), "summary": lines, "planning": planning, "runs": runs}
     (WHERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    print(json.dumps(results) if options.json else "\n".join([table(lines), *[f"{what}: {n}" for what, n in planning.items()]]))
+    print(
+        json.dumps(results)
+        if options.json
+        else "\n".join([table(lines), *[f"{what}: {n}" for what, n in planning.items()]])
+    )
     return int(any(line["differing"] or line["duplicate_keys"] for line in lines if line["name"] == "dmscdc"))
 
 

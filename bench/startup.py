@@ -4,6 +4,7 @@ Help, version, a pass that finds nothing to do in 1 and in 200 tables, and the f
 Seconds on the wall, and seconds of the processor of the command and of all that it starts. With --before the code of another checkout takes turns with this
 one: `git worktree add /tmp/before v0.1.0`, then `--before /tmp/before`. Read the ratios: seconds are those of the machine and of what else it does.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -51,7 +52,9 @@ def make_new_table(folder: Path) -> None:
     "The shop's 25 products, landed and never loaded."
     make_folder(folder)
     write_load(folder / "landing", "sampledb.product", PRODUCTS, COLUMNS["product"], time=time.time() - 3_600)
-    open_state(f"sqlite:{folder}/state.db", landing=str(folder / "landing")).put_settings(TableRef("sampledb", "product"), key="id")
+    open_state(f"sqlite:{folder}/state.db", landing=str(folder / "landing")).put_settings(
+        TableRef("sampledb", "product"), key="id"
+    )
 
 
 ACTIONS = {  # words of the command, and what makes its folder
@@ -67,7 +70,9 @@ def timed(checkout: Path, words: list[str], folder: Path) -> dict[str, float]:
     "Run a command of a checkout: its seconds, and those of the processor with all that it has started."
     env, begin = os.environ | {"PYTHONPATH": str(checkout)}, time.monotonic()
     with open(os.devnull, "w") as nowhere:
-        process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], cwd=folder, env=env, stdout=nowhere, stderr=nowhere)
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *words], cwd=folder, env=env, stdout=nowhere, stderr=nowhere
+        )
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -93,7 +98,10 @@ def summary(lines: list[dict[str, object]]) -> dict[str, object]:
     "Medians of one action, and how many times less it takes now."
     said: dict[str, object] = {"name": lines[0]["name"]}
     for who in dict.fromkeys(line["who"] for line in lines):
-        said |= {f"{who}_{of}": round(median(line[of] for line in lines if line["who"] == who), 2) for of in ("wall_s", "cpu_s")}
+        said |= {
+            f"{who}_{of}": round(median(line[of] for line in lines if line["who"] == who), 2)
+            for of in ("wall_s", "cpu_s")
+        }
     if "before_cpu_s" in said:
         said |= {f"ratio_{of}": round(said[f"before_{of}_s"] / said[f"now_{of}_s"], 1) for of in ("wall", "cpu")}
     return said

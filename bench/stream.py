@@ -4,6 +4,7 @@
 
 It prints records a second of each window, the last one's time beside the first one's, and the memory at the first and the last window.
 """
+
 from __future__ import annotations
 
 import json
@@ -26,7 +27,13 @@ TABLE = TableRef("shop", "customer")
 
 def customer(key: int, visits: int) -> dict:
     "One of a million customers."
-    return {"id": {"S": str(key)}, "custName": {"S": f"customer {key}"}, "email": {"S": f"{key}@example.org"}, "registrationDate": {"S": "2020-05-01"}, "visits": {"N": str(visits)}}
+    return {
+        "id": {"S": str(key)},
+        "custName": {"S": f"customer {key}"},
+        "email": {"S": f"{key}@example.org"},
+        "registrationDate": {"S": "2020-05-01"},
+        "visits": {"N": str(visits)},
+    }
 
 
 def record(draw: random.Random, visits: list[int], at: int) -> bytes:
@@ -35,8 +42,24 @@ def record(draw: random.Random, visits: list[int], at: int) -> bytes:
     old = customer(key, visits[key])
     visits[key] += 1
     item = customer(key, visits[key])
-    body = {"ApproximateCreationDateTime": at, "ApproximateCreationDateTimePrecision": "MICROSECOND", "Keys": {"id": item["id"]}, "NewImage": item, "OldImage": old, "SizeBytes": 190}
-    text = {"awsRegion": "eu-west-1", "eventID": f"{draw.getrandbits(128):032x}", "eventName": "MODIFY", "userIdentity": None, "recordFormat": "application/json", "tableName": "customer", "dynamodb": body, "eventSource": "aws:dynamodb"}
+    body = {
+        "ApproximateCreationDateTime": at,
+        "ApproximateCreationDateTimePrecision": "MICROSECOND",
+        "Keys": {"id": item["id"]},
+        "NewImage": item,
+        "OldImage": old,
+        "SizeBytes": 190,
+    }
+    text = {
+        "awsRegion": "eu-west-1",
+        "eventID": f"{draw.getrandbits(128):032x}",
+        "eventName": "MODIFY",
+        "userIdentity": None,
+        "recordFormat": "application/json",
+        "tableName": "customer",
+        "dynamodb": body,
+        "eventSource": "aws:dynamodb",
+    }
     data = json.dumps(text)
     return (data[:-1] + " " * max(0, 800 - len(data)) + "}").encode()
 
@@ -44,7 +67,14 @@ def record(draw: random.Random, visits: list[int], at: int) -> bytes:
 def write_window(path: Path, number: int, visits: list[int]) -> None:
     "The records of a window, in no order: 'shard number data' a line."
     draw = random.Random(number)
-    lines = [(f"shard-{draw.randrange(SHARDS)}", number * WINDOW + n, record(draw, visits, START + (number * WINDOW + n) * 1_000)) for n in range(WINDOW)]
+    lines = [
+        (
+            f"shard-{draw.randrange(SHARDS)}",
+            number * WINDOW + n,
+            record(draw, visits, START + (number * WINDOW + n) * 1_000),
+        )
+        for n in range(WINDOW)
+    ]
     draw.shuffle(lines)
     path.write_bytes(b"\n".join(f"{shard} {place} ".encode() + data for shard, place, data in lines))
 
@@ -67,11 +97,16 @@ def main(records: int) -> None:
             before = stage_window(f"{root}/landing", TABLE, before, read_window(path), known=known)
             taken.append(time.perf_counter() - begun)
             memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-            print(f"window {number}: {WINDOW / taken[-1]:,.0f} records a second, {memory[-1]:,.0f} MB at most so far", flush=True)
+            print(
+                f"window {number}: {WINDOW / taken[-1]:,.0f} records a second, {memory[-1]:,.0f} MB at most so far",
+                flush=True,
+            )
     assert not before.missed, before.missed[:3]
     some = max(1, len(taken) // 5)
     ratio = sum(taken[-some:]) / sum(taken[:some])
-    print(f"{WINDOW * len(taken):,} records, {WINDOW * len(taken) / sum(taken):,.0f} a second; the last {some} windows took {ratio:.2f} of the time of the first {some}; memory grew from {memory[0]:,.0f} to {memory[-1]:,.0f} MB")
+    print(
+        f"{WINDOW * len(taken):,} records, {WINDOW * len(taken) / sum(taken):,.0f} a second; the last {some} windows took {ratio:.2f} of the time of the first {some}; memory grew from {memory[0]:,.0f} to {memory[-1]:,.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 python bench/usual_recipe.py RAW OUT   prints one line of JSON; Spark's start is not counted.
 """
+
 from __future__ import annotations
 
 import glob
@@ -25,11 +26,18 @@ def initial(spark: SparkSession, folder: str, out: str) -> None:
 def incremental(spark: SparkSession, folder: str, out: str, key: list[str]) -> int:
     "Join the whole table to find its files with a touched key, rank all their rows, write one new file."
     changes = spark.read.parquet(*sorted(glob.glob(f"{folder}/2*.parquet")))
-    table = (spark.read.parquet(out).withColumn("sortpath", F.lit("0")).withColumn("tgt_file", F.input_file_name())
-             .withColumn("rownum", F.lit(1)))
+    table = (
+        spark.read.parquet(out)
+        .withColumn("sortpath", F.lit("0"))
+        .withColumn("tgt_file", F.input_file_name())
+        .withColumn("rownum", F.lit(1))
+    )
     numbered = F.row_number().over(Window.partitionBy(*key).orderBy("sortpath"))
-    news = (changes.withColumn("sortpath", F.input_file_name()).withColumn("src_file", F.input_file_name())
-            .withColumn("rownum", numbered))
+    news = (
+        changes.withColumn("sortpath", F.input_file_name())
+        .withColumn("src_file", F.input_file_name())
+        .withColumn("rownum", numbered)
+    )
     hit = table.join(news, key, "inner").select(F.col("tgt_file").alias("hit_file")).distinct()
     old = [row[0] for row in hit.collect()]
     both = news.unionByName(table.join(hit, hit.hit_file == table.tgt_file), allowMissingColumns=True)
@@ -42,8 +50,13 @@ def incremental(spark: SparkSession, folder: str, out: str, key: list[str]) -> i
 
 
 def main(raw: str, out: str) -> None:
-    spark = (SparkSession.builder.master("local[2]").config("spark.driver.memory", MEMORY)
-             .config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate())
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", MEMORY)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     spark.range(1).count()
     shutil.rmtree(out, ignore_errors=True)
     folder, said = f"{raw}/sampledb/productorder", {}

@@ -3,6 +3,7 @@
 One session on two cores; few rows, so what is measured is what a column costs. Read the ratios: the time should grow with the columns, not with
 their square. `direct` and `shuffled` are the two ways of the load; a first round with three columns warms Java and is not counted.
 """
+
 from __future__ import annotations
 
 import sqlite3
@@ -41,7 +42,9 @@ def landing(home: Path, columns: int) -> str:
     row = lambda id, names: [id, *[id if n % 35 == 0 else None for n in range(len(names) - 1)]]
     write_load(home, TABLE, [row(id, shape) for id in range(ROWS)], shape)
     write_changes(home, TABLE, [["U", *row(id, shape)] for id in range(0, ROWS, 10)], "20181215-100100000", shape)
-    write_changes(home, TABLE, [["D" if id % 20 else "U", *row(id, some)] for id in range(0, ROWS, 5)], "20181215-100200000", some)
+    write_changes(
+        home, TABLE, [["D" if id % 20 else "U", *row(id, some)] for id in range(0, ROWS, 5)], "20181215-100200000", some
+    )
     return str(home)
 
 
@@ -54,7 +57,8 @@ def source(lake: Path, file: Path) -> str:
     return f"sqlite:{file}"
 
 
-def run(rows: DataFrame) -> None: rows.write.format("noop").mode("overwrite").save()
+def run(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def measured(spark: SparkSession, columns: int) -> dict[str, float]:
@@ -83,7 +87,16 @@ def measured(spark: SparkSession, columns: int) -> dict[str, float]:
             "feed reset": lambda: run(feed(spark, past, ["id"], net=False).rows),
             "scd2": lambda: update_versions(str(TABLE), raw, lake, state, landed=True, **session),
             "history": lambda: audit_row(raw, ParquetTable(lake, TABLE), {"id": "140"}),
-            "reconcile": lambda: prove(ProofRequest(TABLE, raw, lake, f"sqlite:{folder}/direct.db", source(Path(lake, "wide/item"), Path(folder, "shop.db"))), session["spark"]),
+            "reconcile": lambda: prove(
+                ProofRequest(
+                    TABLE,
+                    raw,
+                    lake,
+                    f"sqlite:{folder}/direct.db",
+                    source(Path(lake, "wide/item"), Path(folder, "shop.db")),
+                ),
+                session["spark"],
+            ),
         }
         for name, ask in questions.items():
             start = time.perf_counter()
@@ -94,13 +107,17 @@ def measured(spark: SparkSession, columns: int) -> dict[str, float]:
 
 
 def main(widths: list[int]) -> None:
-    spark = open_session("width", master="local[2]", conf={"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": 2})
+    spark = open_session(
+        "width", master="local[2]", conf={"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": 2}
+    )
     measured(spark, 3)
     found = {columns: measured(spark, columns) for columns in widths}
     first = found[widths[0]]
     print(f"{'':<12}" + "".join(f"{columns:>18,}" for columns in widths))
     for name in first:
-        print(f"{name:<12}" + "".join(f"{one[name]:>9.1f} s {one[name] / first[name]:>5.1f}x" for one in found.values()))
+        print(
+            f"{name:<12}" + "".join(f"{one[name]:>9.1f} s {one[name] / first[name]:>5.1f}x" for one in found.values())
+        )
     spark.stop()
 
 

@@ -1,4 +1,5 @@
 """AWS DMS change files into lake tables that equal the source. What each package offers stands in its `__init__`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

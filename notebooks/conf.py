@@ -1,4 +1,5 @@
 "How `make docs` builds the site: the guide, the pages, every notebook as it is kept, and the interface of the package."
+
 from __future__ import annotations
 
 import json
@@ -21,7 +22,10 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["fieldlist"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-suppress_warnings = ["myst.header", "misc.highlighting_failure"]  # a room may begin below H2; a cell may show half a line of JSON
+suppress_warnings = [
+    "myst.header",
+    "misc.highlighting_failure",
+]  # a room may begin below H2; a cell may show half a line of JSON
 
 
 def as_read(app, name: str, source: list[str]) -> None:
@@ -38,7 +42,10 @@ def results() -> str:
     kept = Path(__file__).parents[1] / "tests" / "results.jsonl"
     lines = [line for line in map(json.loads, kept.read_text().splitlines()) if "folder" in line]
     newest = {(line["folder"], line["tier"]): line for line in sorted(lines, key=lambda line: line["date"])}
-    rows = [f"| {folder} | {tier} | {line['date']} | {line['passed']:,} | {line['failed']:,} |" for (folder, tier), line in sorted(newest.items())]
+    rows = [
+        f"| {folder} | {tier} | {line['date']} | {line['passed']:,} | {line['failed']:,} |"
+        for (folder, tier), line in sorted(newest.items())
+    ]
     return "\n".join(["| tests in | of | on | passed | failed |", "|---|---|---|---|---|", *rows])
 
 
@@ -46,8 +53,10 @@ def as_shown(cell: dict) -> dict | None:
     "A cell without its directives; None for one that readers do not see."
     text = "".join(cell["source"])
     directives = [line.replace(" ", "") for line in text.splitlines() if line.startswith("#|")]
-    if any(one.startswith(("#|hide", "#|default_exp")) for one in directives) or text.strip() == "## Export": return None
-    if cell["cell_type"] == "markdown": return {**cell, "source": within(text)}
+    if any(one.startswith(("#|hide", "#|default_exp")) for one in directives) or text.strip() == "## Export":
+        return None
+    if cell["cell_type"] == "markdown":
+        return {**cell, "source": within(text)}
     return {**cell, "source": "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#|"))}
 
 

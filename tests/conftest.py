@@ -1,4 +1,5 @@
 """What all tests share: one classic Spark session a process, started by the first test that asks for it."""
+
 import json
 import os
 import runpy
@@ -12,10 +13,9 @@ import hypothesis
 import pytest
 
 from dmscdc.spark.session import open_session
-
 from seeds import IS_FIXED
-from tiers import TIERS, tier_of
 from skips import pytest_runtest_makereport  # noqa: F401  a hook
+from tiers import TIERS, tier_of
 
 HERE = Path(__file__).parent
 # Of every Java that a test starts, also through a command. Compiling well costs more than it gives, and one compiler alone has a small cache; plans are new
@@ -23,7 +23,11 @@ HERE = Path(__file__).parent
 # Java, which only error messages use. What tests the code that Spark generates has the mark `compiled`. Spark's settings are properties of Java, since a
 # folder of settings would come before the jars, and the classes that are kept would not fit.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -Xlog:disable"
-PLAIN = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false", "spark.python.sql.dataFrameDebugging.enabled": "false"}
+PLAIN = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 os.environ["JAVA_TOOL_OPTIONS"] = " ".join([os.environ.get("JAVA_TOOL_OPTIONS", ""), BRIEF, *(f"-D{name}={value}" for name, value in PLAIN.items())])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would every process that a test starts
 
@@ -45,24 +49,33 @@ def pytest_collection_modifyitems(config, items):
     "Only the tests of the tier that was asked for; without one, all but those of make torture."
     asked = config.getoption("--tier")
     kept, left = [], []
-    for item in items: (kept if asked in (tier_of(item), "all") or not asked and tier_of(item) != "torture" else left).append(item)
+    for item in items:
+        (kept if asked in (tier_of(item), "all") or not asked and tier_of(item) != "torture" else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter):
     "With RESULTS=FILE: a line for each folder and tier, which `make docs` shows in its table of tests."
-    if "RESULTS" not in os.environ: return
+    if "RESULTS" not in os.environ:
+        return
     found = Counter()
     for outcome in ("passed", "failed", "error"):
         for report in terminalreporter.stats.get(outcome, ()):
-            if report.when != "call" and outcome == "passed": continue
+            if report.when != "call" and outcome == "passed":
+                continue
             name = report.nodeid.removeprefix("tests/")
             mark = next((tier for tier in ("quick", "test", "proof", "torture") if tier in report.keywords), "")
             found[name.split("/")[0], mark, outcome == "passed"] += 1
     with open(os.environ["RESULTS"], "a") as file:
         for folder, tier in sorted({key[:2] for key in found}):
-            line = {"date": f"{datetime.now(timezone.utc):%Y-%m-%d}", "folder": folder, "tier": tier, "passed": found[folder, tier, True], "failed": found[folder, tier, False]}
+            line = {
+                "date": f"{datetime.now(timezone.utc):%Y-%m-%d}",
+                "folder": folder,
+                "tier": tier,
+                "passed": found[folder, tier, True],
+                "failed": found[folder, tier, False],
+            }
             file.write(json.dumps(line) + "\n")
 
 
@@ -96,19 +109,24 @@ def compiled(request):
         return
     spark = request.getfixturevalue("spark")
     before = {name: spark.conf.get(name) for name in AS_USERS_HAVE_IT}
-    for name, value in AS_USERS_HAVE_IT.items(): spark.conf.set(name, value)
+    for name, value in AS_USERS_HAVE_IT.items():
+        spark.conf.set(name, value)
     yield
-    for name, value in before.items(): spark.conf.set(name, value)
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")
 def browser():
     "Headless Chromium."
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None: pytest.skip("no chromium: apt-get install chromium")
+    if chromium is None:
+        pytest.skip("no chromium: apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        here = play.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
+        here = play.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+        )
         yield here
         here.close()

@@ -1,4 +1,5 @@
 "Raw files that are damaged on purpose, each with the words that must be said of it. Made with pyarrow, at places that are found in its own metadata."
+
 from __future__ import annotations
 
 import io
@@ -15,8 +16,13 @@ SOURCE = {"id": "int", "site": "string", "name": "string", "price": "double", "a
 def rows_of(op: str | None, first: int = 0) -> pa.Table:
     "Sound rows, with or without Op."
     ids = range(first, first + ROWS)
-    columns = {"id": pa.array(ids, pa.int32()), "site": [f"site {i % 3}" for i in ids], "name": [f"name {i}" for i in ids],
-               "price": [i * 1.5 for i in ids], "at": pa.array([i * 1000 for i in ids], pa.timestamp("ms", "UTC"))}
+    columns = {
+        "id": pa.array(ids, pa.int32()),
+        "site": [f"site {i % 3}" for i in ids],
+        "name": [f"name {i}" for i in ids],
+        "price": [i * 1.5 for i in ids],
+        "at": pa.array([i * 1000 for i in ids], pa.timestamp("ms", "UTC")),
+    }
     return pa.table({"Op": [op] * ROWS, **columns} if op else columns)
 
 
@@ -29,7 +35,7 @@ def encoded(rows: pa.Table, **how: str) -> bytes:
 
 def flipped(raw: bytes, place: int, bit: int) -> bytes:
     "The same with one bit turned over."
-    return raw[:place] + bytes([raw[place] ^ 1 << bit]) + raw[place + 1:]
+    return raw[:place] + bytes([raw[place] ^ 1 << bit]) + raw[place + 1 :]
 
 
 def end_with(raw: bytes, odd: Callable[[pq.FileMetaData], bool]) -> bytes:
@@ -38,9 +44,12 @@ def end_with(raw: bytes, odd: Callable[[pq.FileMetaData], bool]) -> bytes:
     for place in range(start, len(raw) - 8):
         for bit in range(8):
             damaged = flipped(raw, place, bit)
-            try: meta = pq.ParquetFile(pa.BufferReader(damaged)).metadata
-            except (OSError, pa.ArrowException, UnicodeDecodeError): continue
-            if odd(meta): return damaged
+            try:
+                meta = pq.ParquetFile(pa.BufferReader(damaged)).metadata
+            except (OSError, pa.ArrowException, UnicodeDecodeError):
+                continue
+            if odd(meta):
+                return damaged
     raise AssertionError("no such flip")
 
 
@@ -67,8 +76,10 @@ def in_page(raw: bytes, column: str, group: int = 1) -> bytes:
     at = next(c for c in map(meta.column, range(meta.num_columns)) if c.path_in_schema == column)
     for place in range(at.data_page_offset + 30, at.data_page_offset + 90):
         damaged = flipped(raw, place, 3)
-        try: pq.ParquetFile(pa.BufferReader(damaged)).read()
-        except (OSError, pa.ArrowException): return damaged
+        try:
+            pq.ParquetFile(pa.BufferReader(damaged)).read()
+        except (OSError, pa.ArrowException):
+            return damaged
     raise AssertionError("no such flip")
 
 
@@ -79,9 +90,12 @@ def to_nulls(raw: bytes, column: str, group: int = 1) -> bytes:
     for place in range(at.data_page_offset, at.data_page_offset + 90):
         for bit in range(8):
             damaged = flipped(raw, place, bit)
-            try: rows = pq.ParquetFile(pa.BufferReader(damaged)).read()
-            except (OSError, pa.ArrowException): continue
-            if rows.num_rows == ROWS and rows[column].null_count: return damaged
+            try:
+                rows = pq.ParquetFile(pa.BufferReader(damaged)).read()
+            except (OSError, pa.ArrowException):
+                continue
+            if rows.num_rows == ROWS and rows[column].null_count:
+                return damaged
     raise AssertionError("no such flip")
 
 
@@ -101,12 +115,20 @@ def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[s
     rows = rows_of(op, first)
     sound = encoded(rows)
     yield "the end promises more rows", end_with(sound, lambda m: m.num_rows > ROWS and sum(groups(m)) == ROWS), ["rows were promised, 150 are there"]
-    yield "the end promises fewer rows", end_with(sound, lambda m: m.num_rows < ROWS and sum(groups(m)) == ROWS), ["rows were promised, 150 are there"]
+    yield (
+        "the end promises fewer rows",
+        end_with(sound, lambda m: m.num_rows < ROWS and sum(groups(m)) == ROWS),
+        ["rows were promised, 150 are there"],
+    )
     yield "a row group promises fewer rows", end_with(sound, lambda m: m.num_rows == ROWS and sum(groups(m)) < ROWS), ["150 rows were promised"]
     yield "a row group promises more rows", end_with(sound, lambda m: m.num_rows == ROWS and sum(groups(m)) > ROWS), ["150 rows were promised"]
     yield "the end and a row group promise more rows", more_throughout(sound), ["rows were promised"]
     yield "the end and a row group promise fewer rows", fewer_throughout(sound), ["rows were promised, 150 are there"]
-    yield "one bit makes nulls of names", to_nulls(encoded(rows, data_page_version="2.0"), "name"), ["column name is damaged: 0 nulls were promised, "]
+    yield (
+        "one bit makes nulls of names",
+        to_nulls(encoded(rows, data_page_version="2.0"), "name"),
+        ["column name is damaged: 0 nulls were promised, "],
+    )
     for column in ("id", "site", "name", "price"):
         yield f"a bit in a page of {column}", in_page(sound, column), [f"column {column} cannot be read, it is damaged"]
     yield "cut off", sound[: len(sound) // 2], ["a Parquet file was expected"]
@@ -116,7 +138,11 @@ def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[s
         yield f"{column} of row {row} is Latin-1", odd_bytes(rows, column, row), [f"row {row + 1} of", f"column {column} is not UTF-8: b'caf\\xe9'"]
     yield "a column's name is Latin-1", sound.replace(b"price", b"pric\xe9"), ["a name is not UTF-8: b'pric\\xe9'"]
     far = pa.array([2**62 if i == 99 else 0 for i in range(ROWS)], pa.timestamp("ms", "UTC"))
-    yield "a time beyond all times", encoded(rows.set_column(rows.schema.get_field_index("at"), "at", far)), ["row 100 of", "column at holds a value that does not fit timestamp"]
+    yield (
+        "a time beyond all times",
+        encoded(rows.set_column(rows.schema.get_field_index("at"), "at", far)),
+        ["row 100 of", "column at holds a value that does not fit timestamp"],
+    )
 
 
 def put(path: Path, raw: bytes) -> None:

@@ -1,4 +1,5 @@
 "A table as of then, and a feed, by both engines: Spark's answer, which Arrow's must equal."
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -15,9 +16,11 @@ from dmscdc.history.small_feed import small_feed
 
 def as_of(spark, past, key, at=None, time_column=""):
     "As `dmscdc.history.as_of`; Arrow gives the same rows and words, or refuses in the same ones."
-    try: answer = by_spark(spark, past, key, at, time_column)
+    try:
+        answer = by_spark(spark, past, key, at, time_column)
     except Exception as error:
-        with pytest.raises(type(error)) as found: table_then(past, key, at, time_column)
+        with pytest.raises(type(error)) as found:
+            table_then(past, key, at, time_column)
         assert str(found.value) == str(error)
         raise
     other = table_then(past, key, at, time_column)
@@ -30,9 +33,11 @@ def as_of(spark, past, key, at=None, time_column=""):
 def feed(spark, past, key, since=None, until=None, net=True, time_column=""):
     "As `dmscdc.history.feed`; Arrow gives the same rows in the same order, and the same counts, or refuses in the same words."
     asked = (past, key, since, until, net, time_column)
-    try: answer = fed_by_spark(spark, *asked)
+    try:
+        answer = fed_by_spark(spark, *asked)
     except Exception as error:
-        with pytest.raises(type(error)) as found: small_feed(*asked)
+        with pytest.raises(type(error)) as found:
+            small_feed(*asked)
         assert str(found.value) == str(error)
         raise
     other = small_feed(*asked)
@@ -47,4 +52,11 @@ def feed(spark, past, key, since=None, until=None, net=True, time_column=""):
 def told(rows: pa.Table) -> list[tuple[Any, ...]]:
     "Rows with their types; Python does not know all times."
     kinds = [rows.schema.field(name).type for name in rows.column_names]
-    return list(zip(*[[(kind, one) for one in column.cast(pa.int64() if pa.types.is_timestamp(kind) else kind).to_pylist()] for column, kind in zip(rows.columns, kinds)]))
+    return list(
+        zip(
+            *[
+                [(kind, one) for one in column.cast(pa.int64() if pa.types.is_timestamp(kind) else kind).to_pylist()]
+                for column, kind in zip(rows.columns, kinds)
+            ]
+        )
+    )

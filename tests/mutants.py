@@ -5,6 +5,7 @@ The table of breaks is `tests/mutants.md`: each row names the break, its module,
 a break, a module, or a part of a test's path; without any all breaks are made. What was seen red is remembered with the contents of its module
 and its test (`.cache/mutants.json`) and not tried again while they are the same. A test that stays green is reported and makes the exit code 1.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -36,20 +37,27 @@ def lines() -> list[str]:
 
 def breaks() -> Iterator[dict[str, str]]:
     "The rows of the table."
-    for found in filter(None, map(ROW.match, lines())): yield {k: v.replace("\\|", "|") for k, v in found.groupdict().items()}
+    for found in filter(None, map(ROW.match, lines())):
+        yield {k: v.replace("\\|", "|") for k, v in found.groupdict().items()}
 
 
-def path_of(module: str) -> str: return f"{module.replace('.', '/')}.py"
+def path_of(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
 
 
 def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
     "Why a row cannot be tried; empty where it can."
     path, (file, _, test) = package / path_of(row["module"]), row["test"].partition("::")
-    if not path.exists(): return f"there is no module {row['module']}"
-    if (many := path.read_text().count(row["before"])) != 1: return f"the line stands {many} times in {row['module']}"
-    if row["before"] == row["after"]: return "it breaks nothing"
-    try: ast.parse(path.read_text().replace(row["before"], row["after"]))
-    except SyntaxError as error: return f"the line after is no Python: {error.msg}"
+    if not path.exists():
+        return f"there is no module {row['module']}"
+    if (many := path.read_text().count(row["before"])) != 1:
+        return f"the line stands {many} times in {row['module']}"
+    if row["before"] == row["after"]:
+        return "it breaks nothing"
+    try:
+        ast.parse(path.read_text().replace(row["before"], row["after"]))
+    except SyntaxError as error:
+        return f"the line after is no Python: {error.msg}"
     there = (HERE.parent / file).exists() and f"def {test.partition('[')[0]}(" in (HERE.parent / file).read_text()
     return "" if there else f"there is no test {row['test']}"
 
@@ -73,12 +81,15 @@ def copied() -> Iterator[Path]:
 
 def broken(row: dict[str, str]) -> str:
     "Apply one break to a copy and say what the test makes of it: red, green, or what went wrong."
-    if why := misfit(row): return why
+    if why := misfit(row):
+        return why
     with copied() as folder:
         module = folder / "dmscdc" / path_of(row["module"])
         module.write_text(module.read_text().replace(row["before"], row["after"]))
-        try: done = run([row["test"]], folder, LIMIT)
-        except subprocess.TimeoutExpired: return "red"
+        try:
+            done = run([row["test"]], folder, LIMIT)
+        except subprocess.TimeoutExpired:
+            return "red"
         return {0: "green", 1: "red"}.get(done.returncode, f"pytest ended with {done.returncode}: {done.stdout[-300:]}")
 
 
@@ -100,11 +111,14 @@ def remember(row: dict[str, str]) -> None:
 
 def changed(since: str) -> set[str]:
     "The modules that differ from a commit's."
-    names = subprocess.run(["git", "diff", "--name-only", since, "--", "dmscdc"], cwd=HERE.parent, capture_output=True, text=True, check=True).stdout.split()
+    names = subprocess.run(
+        ["git", "diff", "--name-only", since, "--", "dmscdc"], cwd=HERE.parent, capture_output=True, text=True, check=True
+    ).stdout.split()
     return {name.removeprefix("dmscdc/").removesuffix(".py").replace("/", ".") for name in names}
 
 
-def is_wanted(row: dict[str, str], which: list[str]) -> bool: return not which or any(w in (row["name"], row["module"]) or w in row["test"] for w in which)
+def is_wanted(row: dict[str, str], which: list[str]) -> bool:
+    return not which or any(w in (row["name"], row["module"]) or w in row["test"] for w in which)
 
 
 def main(words: list[str]) -> int:
@@ -114,10 +128,12 @@ def main(words: list[str]) -> int:
     ask.add_argument("--jobs", type=int, default=1, help="how many at once; each may start a Spark of its own")
     given = ask.parse_args(words)
     for line in lines():
-        if not ROW.match(line): print(f"no row: {line[:80]}")
+        if not ROW.match(line):
+            print(f"no row: {line[:80]}")
     chosen = [row for row in breaks() if is_wanted(row, given.which) and (not given.since or row["module"] in changed(given.since))]
     unfit = {row["name"]: why for row in chosen if (why := misfit(row))}
-    for name, why in unfit.items(): print(f"{name}: {why}")
+    for name, why in unfit.items():
+        print(f"{name}: {why}")
     known = remembered()
     todo = [row for row in chosen if row["name"] not in unfit and (given.which or known.get(row["name"]) != mark(row))]
     print(f"{len(chosen)} breaks, {len(chosen) - len(todo) - len(unfit)} seen red before, {len(todo)} to try", flush=True)
@@ -127,7 +143,8 @@ def main(words: list[str]) -> int:
             row, said, seconds = one.result()
             print(f"{row['name']:<32} {said:<6} {seconds:4.0f} s  {row['test']}", flush=True)
             remember(row) if said == "red" else green.append(row["name"])
-    if green: print(f"not red: {', '.join(green)}")
+    if green:
+        print(f"not red: {', '.join(green)}")
     return int(bool(green))
 
 
@@ -136,4 +153,5 @@ def timed(row: dict[str, str]) -> tuple[str, float]:
     return broken(row), time.monotonic() - begun
 
 
-if __name__ == "__main__": sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,5 @@
 "Tables of open formats, read by programs that share no code with Spark or with us."
+
 from __future__ import annotations
 
 import os

@@ -15,6 +15,7 @@ Nothing is made equal that a reader would see different. Not kept, so not compar
 
 A cell that shows a path, an address, a key or an error is named when outputs are written: it needs a stable value or `#| hide`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -49,7 +50,8 @@ def on_this_machine(shown: Any) -> list[str]:
     return [f"{what}: …{text[max(0, one.start() - 60) : one.end() + 20]}…" for what, one in found.items() if one]
 
 
-def joined(value: Any) -> Any: return "".join(value) if isinstance(value, list) else value
+def joined(value: Any) -> Any:
+    return "".join(value) if isinstance(value, list) else value
 
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -60,11 +62,16 @@ def comparable(outputs: list[dict]) -> list[dict]:
     found: list[dict] = []
     for one in outputs:
         if one["output_type"] == "stream":
-            if one["name"] == "stderr": continue
-            if found and found[-1]["output_type"] == "stream": found[-1]["text"] += joined(one["text"])
-            else: found.append({"output_type": "stream", "name": "stdout", "text": joined(one["text"])})
-        elif WIDGET in one.get("data", ()): continue  # fields to choose by, of which only the reader's JupyterLab knows
-        elif one["output_type"] == "error": found.append({"output_type": "error", "ename": one["ename"], "evalue": one["evalue"], "traceback": []})
+            if one["name"] == "stderr":
+                continue
+            if found and found[-1]["output_type"] == "stream":
+                found[-1]["text"] += joined(one["text"])
+            else:
+                found.append({"output_type": "stream", "name": "stdout", "text": joined(one["text"])})
+        elif WIDGET in one.get("data", ()):
+            continue  # fields to choose by, of which only the reader's JupyterLab knows
+        elif one["output_type"] == "error":
+            found.append({"output_type": "error", "ename": one["ename"], "evalue": one["evalue"], "traceback": []})
         elif data := {kind: joined(value) for kind, value in one["data"].items() if kind in SHOWN}:
             found.append({"output_type": one["output_type"], "data": data})
     return found
@@ -74,8 +81,10 @@ def as_kept(outputs: list[dict]) -> list[dict]:
     "The same in the form of a notebook."
     found = []
     for one in outputs:
-        if one["output_type"] == "stream": found.append({**one, "text": one["text"].splitlines(keepends=True)})
-        elif one["output_type"] == "error": found.append(one)
+        if one["output_type"] == "stream":
+            found.append({**one, "text": one["text"].splitlines(keepends=True)})
+        elif one["output_type"] == "error":
+            found.append(one)
         else:
             data = {kind: value if kind in ("image/png", "image/jpeg") else value.splitlines(keepends=True) for kind, value in one["data"].items()}
             number = {"execution_count": None} if one["output_type"] == "execute_result" else {}
@@ -87,8 +96,11 @@ def lines_of(outputs: list[dict]) -> list[str]:
     "Outputs as lines, for a difference that people read."
     found = []
     for one in outputs:
-        parts = {"printed": one["text"]} if one["output_type"] == "stream" else one.get("data") or {"error": f"{one.get('ename')}: {one.get('evalue')}"}
-        for kind, text in parts.items(): found += [f"[{kind}]", *text.splitlines()]
+        parts = (
+            {"printed": one["text"]} if one["output_type"] == "stream" else one.get("data") or {"error": f"{one.get('ename')}: {one.get('evalue')}"}
+        )
+        for kind, text in parts.items():
+            found += [f"[{kind}]", *text.splitlines()]
     return [line if len(line) <= 300 else f"{line[:300]}… ({len(line)} characters)" for line in found]
 
 
@@ -118,21 +130,29 @@ class Room:
             with working_directory(self.path.parent):
                 for number, cell in enumerate(NBProcessor(self.path, process=True).nb.cells):
                     marks = cell.directives_ or {}
-                    if cell.cell_type != "code" or marks.get("eval:", [""])[0].lower() == "false" or skip & marks.keys(): continue
+                    if cell.cell_type != "code" or marks.get("eval:", [""])[0].lower() == "false" or skip & marks.keys():
+                        continue
                     cell.outputs = []
                     shell.cell(cell)
-                    if shell.exc: raise shell.exc from None
+                    if shell.exc:
+                        raise shell.exc from None
                     self.now[number] = [] if "hide" in marks else comparable(cell.outputs)
         except BaseException:
             self.error = shell.prettytb(fname=self.path)
-            if not shell.exc: raise
+            if not shell.exc:
+                raise
         self.seconds = time.monotonic() - begin
         return self
 
     def executed(self, copy: Path) -> Room:
         "What a copy shows that papermill has executed; its own cell of parameters is left out."
-        cells = [cell for cell in json.loads(copy.read_text(encoding="utf-8"))["cells"] if "injected-parameters" not in cell["metadata"].get("tags", [])]
-        self.now = {number: [] if re.match(r"#\|\s*hide\b", joined(cell["source"])) else comparable(cell.get("outputs", [])) for number, cell in enumerate(cells)}
+        cells = [
+            cell for cell in json.loads(copy.read_text(encoding="utf-8"))["cells"] if "injected-parameters" not in cell["metadata"].get("tags", [])
+        ]
+        self.now = {
+            number: [] if re.match(r"#\|\s*hide\b", joined(cell["source"])) else comparable(cell.get("outputs", []))
+            for number, cell in enumerate(cells)
+        }
         return self
 
     def wrong(self, action: str = ACTION) -> list[str]:
@@ -142,28 +162,41 @@ class Room:
     def code_cells(self) -> list[tuple[int, dict]]:
         "Those that are executed; what `#| eval: false` shows was made by hand, and a test of its own looks at it."
         cells = [(number, cell) for number, cell in enumerate(self.book["cells"]) if cell["cell_type"] == "code"]
-        return [(number, cell) for number, cell in cells if not re.search(r"^#\|\s*eval:\s*false", joined(cell["source"]), re.IGNORECASE | re.MULTILINE)]
+        return [
+            (number, cell) for number, cell in cells if not re.search(r"^#\|\s*eval:\s*false", joined(cell["source"]), re.IGNORECASE | re.MULTILINE)
+        ]
 
     def changes(self) -> list[str]:
         "Cells that show something else than is kept, with the difference."
         found = []
         for number, cell in self.code_cells():
             kept, now = comparable(cell["outputs"]), self.now.get(number, [])
-            if kept == now: continue
+            if kept == now:
+                continue
             what = "shows what is not kept" if not kept else "keeps what is not shown any more" if not now else "shows something else than is kept"
             found.append("\n".join([f"{self.path}, cell {number} ({cell['id']}) {what}:", *(f"    {line}" for line in difference(kept, now))]))
         return found
 
     def write(self) -> list[str]:
         "Keeps what is shown now. What belongs to this machine is named."
-        for number, cell in self.code_cells(): cell["outputs"], cell["execution_count"] = as_kept(self.now.get(number, [])), None
+        for number, cell in self.code_cells():
+            cell["outputs"], cell["execution_count"] = as_kept(self.now.get(number, [])), None
         self.path.write_text(json.dumps(self.book, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
-        return [f"{self.path}, cell {number} ({cell['id']}) shows {what}" for number, cell in self.code_cells() for what in on_this_machine(cell["outputs"])]
+        return [
+            f"{self.path}, cell {number} ({cell['id']}) shows {what}"
+            for number, cell in self.code_cells()
+            for what in on_this_machine(cell["outputs"])
+        ]
 
 
 def notebooks_of(paths: list[Path]) -> list[Path]:
     "Notebooks, and those of folders in the order of their numbers."
-    return [book.resolve() for path in paths for book in (sorted(path.rglob("*.ipynb")) if path.is_dir() else [path]) if ".ipynb_checkpoints" not in book.parts]
+    return [
+        book.resolve()
+        for path in paths
+        for book in (sorted(path.rglob("*.ipynb")) if path.is_dir() else [path])
+        if ".ipynb_checkpoints" not in book.parts
+    ]
 
 
 def run(books: list[Path], action: str) -> bool:
@@ -191,15 +224,20 @@ def main() -> None:
     parser.add_argument("--apart", action="store_true", help="a process for each notebook")
     asked = parser.parse_args()
     books = notebooks_of(asked.paths)
-    if empty := [path for path in asked.paths if not notebooks_of([path]) or not path.exists()]: sys.exit(f"no notebooks: {', '.join(map(str, empty))}")
+    if empty := [path for path in asked.paths if not notebooks_of([path]) or not path.exists()]:
+        sys.exit(f"no notebooks: {', '.join(map(str, empty))}")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would kernels
     os.environ.update(COLUMNS="80", LINES="24")  # of a terminal that is not there, whoever starts this
-    for name in ("FORCE_COLOR", "NO_COLOR", "PAGER", "PYTHONHASHSEED"): os.environ.pop(name, None)
-    for name in [one for one in os.environ if one.startswith("AWS_") and one != "AWS_CA_BUNDLE"]: del os.environ[name]
+    for name in ("FORCE_COLOR", "NO_COLOR", "PAGER", "PYTHONHASHSEED"):
+        os.environ.pop(name, None)
+    for name in [one for one in os.environ if one.startswith("AWS_") and one != "AWS_CA_BUNDLE"]:
+        del os.environ[name]
     os.environ.update(AWS_EC2_METADATA_DISABLED="true", AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull)  # nobody's account
-    if not asked.apart: sys.exit(not run(books, asked.action))
+    if not asked.apart:
+        sys.exit(not run(books, asked.action))
     way = {"compare": "--compare", "write": "--write", "run": "--only-run"}[asked.action]
     sys.exit(any([subprocess.run([sys.executable, __file__, way, book]).returncode for book in books]))
 
 
-if __name__ == "__main__": main()
+if __name__ == "__main__":
+    main()

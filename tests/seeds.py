@@ -1,4 +1,5 @@
 """Seeds of what is drawn at random. They are fixed, so that a commit is as green tomorrow as today; by hand another number, or `today`, tries others."""
+
 import os
 from datetime import date
 

@@ -1,4 +1,5 @@
 """In continuous integration a test that is skipped because a part is missing is red; otherwise nobody would see that it never ran."""
+
 from __future__ import annotations
 
 import os
@@ -15,5 +16,6 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     report = yield
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI", "").lower() in ("1", "true"):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if not reason.startswith(NOT_ALLOWED): report.outcome, report.longrepr = "failed", f"skipped, and in CI no part may be missing: {reason}"
+        if not reason.startswith(NOT_ALLOWED):
+            report.outcome, report.longrepr = "failed", f"skipped, and in CI no part may be missing: {reason}"
     return report

@@ -7,6 +7,7 @@
 
 Continuous integration runs the first three.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -19,11 +20,14 @@ TIERS = ("quick", "test", "proof", "torture")
 
 def sampled(values: Iterable[Any], *kept: Any) -> list[Any]:
     "Parameters of a test (tuples where it has several), of which all but the kept ones are for make torture."
-    return [value if value in kept else pytest.param(*(value if isinstance(value, tuple) else [value]), marks=pytest.mark.torture) for value in values]
+    return [
+        value if value in kept else pytest.param(*(value if isinstance(value, tuple) else [value]), marks=pytest.mark.torture) for value in values
+    ]
 
 
 def tier_of(item: pytest.Item) -> str:
     "The tier that stands nearest to a test; of several there (at its function and at its parameters), the heaviest."
     for node in reversed(item.listchain()):
-        if found := [tier for tier in TIERS if any(mark.name == tier for mark in node.own_markers)]: return found[-1]
+        if found := [tier for tier in TIERS if any(mark.name == tier for mark in node.own_markers)]:
+            return found[-1]
     raise pytest.UsageError(f"{item.nodeid} has no tier: pytestmark = pytest.mark.{'|'.join(TIERS)}")

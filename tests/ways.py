@@ -1,4 +1,5 @@
 """How a batch is worked on: here as a small one is, in one task, or brought together by a shuffle as a large one is. `apart`: folded here, applied by tasks. CI takes the ends where a test asks for EACH way, make torture everywhere."""
+
 from __future__ import annotations
 
 import os
@@ -6,7 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-WAYS = {"here": (str(8 << 20), str(1 << 30)), "direct": ("-1", str(1 << 30)), "shuffled": ("-1", "0"), "apart": ("2000", str(1 << 30))}  # up to which size there is no task, and one
+WAYS = {
+    "here": (str(8 << 20), str(1 << 30)),
+    "direct": ("-1", str(1 << 30)),
+    "shuffled": ("-1", "0"),
+    "apart": ("2000", str(1 << 30)),
+}  # up to which size there is no task, and one
 BOTH = ("here", "shuffled")  # the ends
 EACH = pytest.mark.parametrize("way", BOTH, indirect=True)
 PARAMS = ["here", *(pytest.param(way, marks=pytest.mark.torture) for way in ("direct", "shuffled"))]
@@ -30,4 +36,5 @@ def taken(way: str, spark):
 
 @pytest.fixture(params=PARAMS)
 def way(request, spark):
-    with taken(request.param, spark): yield request.param
+    with taken(request.param, spark):
+        yield request.param

@@ -1,4 +1,5 @@
 """The wheel as a person would build it, for tests that install it or put it before Spark."""
+
 from __future__ import annotations
 
 import shutil

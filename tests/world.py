@@ -1,4 +1,5 @@
 """What the tests of loading share: a landing, a lake and a state in one folder, and a replay that is not our code."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from dmscdc.load.process import process_table
 from dmscdc.load.results import COUNTED, Processed, balance_of
 from dmscdc.state.items import TableItem
 from dmscdc.state.sqlite import SqliteState
-
 from readers import FORMAT, source
 
 DAY = "20181215-10"  # change files of the tests are closed in this hour
@@ -31,28 +31,35 @@ def closed(number: int) -> str:
 @dataclass
 class World:
     "One table, from the files of DMS to the lake."
+
     root: Path
     spark: SparkSession
     schema: dict[str, str]  # the source's columns
     table: str = "shop.item"
 
     @property
-    def ref(self) -> TableRef: return TableRef.parse(self.table)
+    def ref(self) -> TableRef:
+        return TableRef.parse(self.table)
 
     @property
-    def landing(self) -> Path: return self.root / "landing"
+    def landing(self) -> Path:
+        return self.root / "landing"
 
     @property
-    def raw(self) -> Path: return self.landing / self.ref.schema / self.ref.name
+    def raw(self) -> Path:
+        return self.landing / self.ref.schema / self.ref.name
 
     @property
-    def folder(self) -> Path: return self.root / "lake" / self.ref.schema / self.ref.name
+    def folder(self) -> Path:
+        return self.root / "lake" / self.ref.schema / self.ref.name
 
     @property
-    def state(self) -> SqliteState: return SqliteState(self.root / "state.db")
+    def state(self) -> SqliteState:
+        return SqliteState(self.root / "state.db")
 
     @property
-    def lake_table(self) -> LakeTable: return open_table(FORMAT, str(self.root / "lake"), self.ref)
+    def lake_table(self) -> LakeTable:
+        return open_table(FORMAT, str(self.root / "lake"), self.ref)
 
     @property
     def places(self) -> list[str]:
@@ -92,8 +99,10 @@ class World:
 
     def lake(self, columns: str) -> list[tuple]:
         "These columns of the lake's folder as DuckDB reads it, sorted."
-        if not self.files(): return []
-        with duckdb.connect() as duck: return duck.execute(f"select {columns} from {source(duck, self.folder, hive_partitioning='true')} order by all").fetchall()
+        if not self.files():
+            return []
+        with duckdb.connect() as duck:
+            return duck.execute(f"select {columns} from {source(duck, self.folder, hive_partitioning='true')} order by all").fetchall()
 
     def files(self) -> list[str]:
         "The files that a reader of the folder finds."
@@ -118,7 +127,8 @@ class World:
 
 def query(sql: str, *values: Any) -> list[tuple]:
     "Rows of an independent reader."
-    with duckdb.connect() as db: return db.execute(sql, list(values) or None).fetchall()
+    with duckdb.connect() as db:
+        return db.execute(sql, list(values) or None).fetchall()
 
 
 def raw_rows(path: Path) -> list[Row]:
@@ -143,10 +153,14 @@ def replay(folder: Path, keys: Sequence[str], soft: bool = False) -> dict[tuple,
             ours = {"Op": change.pop("Op", "I"), "_cdc_file": name, "_cdc_row": change.pop("file_row_number")}
             key = tuple(change[k] for k in keys)
             old = table.get(key)
-            if ours["Op"] == "T": table.clear()
-            elif ours["Op"] != "D": table[key] = {**(old if old and old["Op"] != "D" else {}), **change, **ours}
-            elif soft and old: table[key] = {**old, **ours} if old["Op"] != "D" else old  # the mark names the delete that ended its life
-            else: table.pop(key, None)
+            if ours["Op"] == "T":
+                table.clear()
+            elif ours["Op"] != "D":
+                table[key] = {**(old if old and old["Op"] != "D" else {}), **change, **ours}
+            elif soft and old:
+                table[key] = {**old, **ours} if old["Op"] != "D" else old  # the mark names the delete that ended its life
+            else:
+                table.pop(key, None)
     return table
 
 

@@ -11,17 +11,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Verdict
 from .answer import Answer, answer_of
 from .table import Table
 from ..cli.options import session
+from ..errors import Verdict
 from ..landing.files import TableRef
 from ..service.config import Config, nearest_config, read_config
 from ..service.status import check_here, read_statuses, status_row
 
 if TYPE_CHECKING:
-    from dmscdc.service.passes import PassResult
     from pyspark.sql import SparkSession
+
+    from dmscdc.service.passes import PassResult
 
 # %% auto #0
 __all__ = ['Lake', 'open_lake']

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from .answer import Answer, answer_of
-from ..cli.ask import answer_as_of, asked, lives, lives_where, lost_of
 from ..changes.schema import FILE, ROW, as_stored
+from ..cli.ask import answer_as_of, asked, lives, lives_where, lost_of
 from ..cli.options import moment_of
 from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
@@ -29,8 +29,9 @@ from ..service.config import Config
 from ..service.status import read_statuses, status_row
 
 if TYPE_CHECKING:
-    from dmscdc.history.audit import RowAudit
     from pyspark.sql import SparkSession
+
+    from dmscdc.history.audit import RowAudit
 
 # %% auto #0
 __all__ = ['DIFFERING', 'History', 'Table', 'position', 'differing']
@@ -245,7 +246,6 @@ def differing(
         pairs = {name: (then[at].get(name), now[at].get(name)) for name in names}
         cells = {name: pair for name, pair in pairs.items() if not same(*pair)}
         lines += [
-            {**of, "what": "updated", "column": n, "before": shown(a), "after": shown(b)}
-            for n, (a, b) in cells.items()
+            {**of, "what": "updated", "column": n, "before": shown(a), "after": shown(b)} for n, (a, b) in cells.items()
         ]
     return lines

@@ -174,8 +174,10 @@ class ItemTable:
         micros = round(at.replace(tzinfo=timezone.utc).timestamp() * 1e6)
         images = {"OldImage": old, "NewImage": new}
         body = {
-            "ApproximateCreationDateTime": micros, "ApproximateCreationDateTimePrecision": "MICROSECOND",
-            "Keys": {self.key: key}, **{name: image for name, image in images.items() if image},
+            "ApproximateCreationDateTime": micros,
+            "ApproximateCreationDateTimePrecision": "MICROSECOND",
+            "Keys": {self.key: key},
+            **{name: image for name, image in images.items() if image},
         }
         event = "REMOVE" if not new else "MODIFY" if old else "INSERT"
         told = {"eventName": event, "tableName": self.name, "eventSource": "aws:dynamodb", "dynamodb": body}
@@ -211,7 +213,7 @@ class ItemTable:
     def get_records(self, ShardIterator: str) -> dict[str, Any]:
         "All records beyond an iterator."
         shard, _, after = ShardIterator.partition(" ")
-        left = list(enumerate(self._sent[shard], 1))[int(after):]
+        left = list(enumerate(self._sent[shard], 1))[int(after) :]
         records = [{"SequenceNumber": str(number), "Data": data} for number, data in left]
         following = f"{shard} {len(self._sent[shard])}"
         return {"Records": records, "NextShardIterator": following, "MillisBehindLatest": 0}

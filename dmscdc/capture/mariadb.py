@@ -18,8 +18,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .sqlite import check_followed, next_name, type_word
-from .writer import NOT_LOGGED, DmsSettings, as_utc, change_sequence, typed_rows
-from .writer import write_changes, write_load_set
+from dmscdc.capture.writer import (
+    NOT_LOGGED,
+    DmsSettings,
+    as_utc,
+    change_sequence,
+    typed_rows,
+    write_changes,
+    write_load_set,
+)
 from ..errors import SourceRefused, WrongValue
 from ..landing.files import TableRef, parse_name
 
@@ -49,9 +56,26 @@ def catalog_word(
 
 
 _LOGGED = {  # FIELD_TYPE of the log: our word
-    1: "tinyint", 2: "smallint", 3: "int", 9: "int", 8: "bigint", 4: "double", 5: "double", 13: "smallint",
-    10: "date", 14: "date", 7: "timestamp", 12: "timestamp", 17: "timestamp", 18: "timestamp",
-    11: "string", 19: "string", 247: "string", 248: "string", 245: "string", 255: "binary",
+    1: "tinyint",
+    2: "smallint",
+    3: "int",
+    9: "int",
+    8: "bigint",
+    4: "double",
+    5: "double",
+    13: "smallint",
+    10: "date",
+    14: "date",
+    7: "timestamp",
+    12: "timestamp",
+    17: "timestamp",
+    18: "timestamp",
+    11: "string",
+    19: "string",
+    247: "string",
+    248: "string",
+    245: "string",
+    255: "binary",
 }
 _UNSIGNED = {"tinyint": "uint1", "smallint": "uint2", "int": "uint4", "bigint": "uint8"}
 _DECIMAL, _BIT, _YEAR, _FIXED = 246, 16, 13, 254
@@ -214,9 +238,12 @@ def table_names(
 ) -> list[str]:
     "The tables of the database, without views."
     with closing(source.connect()) as db, db.cursor() as cursor:
-        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s "
-                       "AND table_type = 'BASE TABLE' ORDER BY table_name", (source.database,))
-        return [name for name, in cursor.fetchall()]
+        cursor.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s "
+            "AND table_type = 'BASE TABLE' ORDER BY table_name",
+            (source.database,),
+        )
+        return [name for (name,) in cursor.fetchall()]
 
 
 def columns_of(
@@ -225,15 +252,20 @@ def columns_of(
     table: str,
 ) -> tuple[dict[str, str], list[str]]:  # COLUMN_TYPE by name; the primary key
     "The current columns. Raises `SourceRefused` for a type that DMS does not know."
-    cursor.execute("SELECT column_name, column_type FROM information_schema.columns WHERE table_schema = %s "
-                   "AND table_name = %s ORDER BY ordinal_position", (source.database, table))
+    cursor.execute(
+        "SELECT column_name, column_type FROM information_schema.columns WHERE table_schema = %s "
+        "AND table_name = %s ORDER BY ordinal_position",
+        (source.database, table),
+    )
     declared = dict(cursor.fetchall())
     if odd := [f"{name} is {kind}" for name, kind in declared.items() if not catalog_word(kind)]:
         raise SourceRefused(f"{source.database}.{table}: DMS has no type for a column: {', '.join(odd)}")
-    cursor.execute("SELECT column_name FROM information_schema.key_column_usage WHERE table_schema = %s "
-                   "AND table_name = %s AND constraint_name = 'PRIMARY' ORDER BY ordinal_position",
-                   (source.database, table))
-    return declared, [name for name, in cursor.fetchall()]
+    cursor.execute(
+        "SELECT column_name FROM information_schema.key_column_usage WHERE table_schema = %s "
+        "AND table_name = %s AND constraint_name = 'PRIMARY' ORDER BY ordinal_position",
+        (source.database, table),
+    )
+    return declared, [name for (name,) in cursor.fetchall()]
 
 
 def load_table(
@@ -306,8 +338,14 @@ def read_log(
     kinds = {WriteRowsEvent: "I", UpdateRowsEvent: "U", DeleteRowsEvent: "D"}
     wanted = [*kinds, QueryEvent, RotateEvent, XidEvent]
     stream = BinLogStreamReader(
-        source.login, server_id=_SERVER_ID, resume_stream=True, log_file=place[0], log_pos=place[1],
-        only_schemas=[source.database], only_events=wanted, enable_logging=False,
+        source.login,
+        server_id=_SERVER_ID,
+        resume_stream=True,
+        log_file=place[0],
+        log_pos=place[1],
+        only_schemas=[source.database],
+        only_events=wanted,
+        enable_logging=False,
     )  # its `is_mariadb` would ask for a GTID and begin with the oldest file
     waiting: list[tuple[str, Any, tuple[str, int]]] = []  # op, event, where it ends
     with closing(stream):
@@ -423,7 +461,7 @@ class _Capture:
             is_due = everything or now - self.waiting[table][0][0] >= timedelta(seconds=self.settings.batch_interval)
             for batch in _batches(self.waiting[table], self.settings.min_file_size * 1024, is_due):
                 path = self._put(table, [change for _, change in batch], now)
-                self.waiting[table] = self.waiting[table][len(batch):]
+                self.waiting[table] = self.waiting[table][len(batch) :]
                 yield from [path] if path else []
             if not self.waiting[table]:
                 del self.waiting[table]
@@ -498,7 +536,8 @@ def capture(
     source: MariaSource,
     landing: str | Path,  # the folder above the schemas
     settings: DmsSettings = DmsSettings(),  # of the task
-    *, position: str | Path,  # the file that keeps how far the log was read; made if it is not there
+    *,
+    position: str | Path,  # the file that keeps how far the log was read; made if it is not there
     stop: threading.Event | None = None,  # set it to stop; None: only one round
     poll: float = 0.5,  # seconds between two rounds
     clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),

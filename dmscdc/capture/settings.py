@@ -20,41 +20,61 @@ __all__ = ['API', 'CHOICES', 'SHAPELESS', 'NOT_WRITTEN', 'DmsSettings', 'setting
 @dataclass(frozen=True)
 class _FileSettings:
     "Where files lie, how they are named, closed and encoded."
-    bucket_folder: str = ""                 # folder above the schemas (BucketFolder)
-    batch_interval: float = 60.0            # seconds from first buffered row to file (CdcMaxBatchInterval)
-    min_file_size: int = 32_000             # KB of changes after which a file is closed sooner (CdcMinFileSize)
-    max_file_size: int = 1_048_576          # KB of rows after which the next load file begins (MaxFileSize)
-    date_partition: bool = False            # change files lie in folders by commit date (DatePartitionEnabled)
+
+    bucket_folder: str = ""  # folder above the schemas (BucketFolder)
+    batch_interval: float = 60.0  # seconds from first buffered row to file (CdcMaxBatchInterval)
+    min_file_size: int = 32_000  # KB of changes after which a file is closed sooner (CdcMinFileSize)
+    max_file_size: int = 1_048_576  # KB of rows after which the next load file begins (MaxFileSize)
+    date_partition: bool = False  # change files lie in folders by commit date (DatePartitionEnabled)
     date_partition_sequence: str = "YYYYMMDD"  # YYYYMMDDHH, YYYYMM, MMYYYYDD, DDMMYYYY (DatePartitionSequence)
     date_partition_delimiter: str = "SLASH"  # DASH, UNDERSCORE, NONE (DatePartitionDelimiter)
-    date_partition_timezone: str = ""       # of folder and file name; UTC if empty (DatePartitionTimezone)
-    preserve_transactions: bool = False     # changes of all tables go to one folder (PreserveTransactions)
-    cdc_path: str = ""                      # that folder (CdcPath)
-    data_format: str = "parquet"            # or "csv", which DMS writes unless told otherwise (DataFormat)
-    gzip: bool = False                      # CSV in .csv.gz, Parquet inside of the file (CompressionType)
-    parquet_version: str = "parquet-1-0"    # or parquet-2-0 (ParquetVersion)
+    date_partition_timezone: str = ""  # of folder and file name; UTC if empty (DatePartitionTimezone)
+    preserve_transactions: bool = False  # changes of all tables go to one folder (PreserveTransactions)
+    cdc_path: str = ""  # that folder (CdcPath)
+    data_format: str = "parquet"  # or "csv", which DMS writes unless told otherwise (DataFormat)
+    gzip: bool = False  # CSV in .csv.gz, Parquet inside of the file (CompressionType)
+    parquet_version: str = "parquet-1-0"  # or parquet-2-0 (ParquetVersion)
     parquet_timestamp_in_millisecond: bool = False  # else microseconds (ParquetTimestampInMillisecond)
-    encoding_type: str = "rle-dictionary"   # or plain, plain-dictionary (EncodingType)
-    row_group_length: int = 10_000          # rows of a row group (RowGroupLength)
-    enable_statistics: bool = True          # of the columns, in Parquet (EnableStatistics)
+    encoding_type: str = "rle-dictionary"  # or plain, plain-dictionary (EncodingType)
+    row_group_length: int = 10_000  # rows of a row group (RowGroupLength)
+    enable_statistics: bool = True  # of the columns, in Parquet (EnableStatistics)
 
-    suffix = property(lambda self: "parquet" if self.data_format == "parquet" else "csv.gz" if self.gzip else "csv",
-                      doc="The end of every file's name.")
+    suffix = property(
+        lambda self: "parquet" if self.data_format == "parquet" else "csv.gz" if self.gzip else "csv",
+        doc="The end of every file's name.",
+    )
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #5fd821a9
 API = {  # our name of a setting: its name in `S3Settings`
-    "bucket_folder": "BucketFolder", "batch_interval": "CdcMaxBatchInterval", "min_file_size": "CdcMinFileSize",
-    "max_file_size": "MaxFileSize", "date_partition": "DatePartitionEnabled",
-    "date_partition_sequence": "DatePartitionSequence", "date_partition_delimiter": "DatePartitionDelimiter",
-    "date_partition_timezone": "DatePartitionTimezone", "preserve_transactions": "PreserveTransactions",
-    "cdc_path": "CdcPath", "data_format": "DataFormat", "gzip": "CompressionType",
-    "parquet_version": "ParquetVersion", "parquet_timestamp_in_millisecond": "ParquetTimestampInMillisecond",
-    "encoding_type": "EncodingType", "row_group_length": "RowGroupLength", "enable_statistics": "EnableStatistics",
-    "include_op_for_full_load": "IncludeOpForFullLoad", "cdc_inserts_only": "CdcInsertsOnly",
-    "cdc_inserts_and_updates": "CdcInsertsAndUpdates", "timestamp_column": "TimestampColumnName",
-    "use_task_start_time": "UseTaskStartTimeForFullLoadTimestamp", "add_column_name": "AddColumnName",
-    "csv_delimiter": "CsvDelimiter", "csv_row_delimiter": "CsvRowDelimiter", "csv_null_value": "CsvNullValue",
-    "use_csv_no_sup_value": "UseCsvNoSupValue", "csv_no_sup_value": "CsvNoSupValue", "rfc4180": "Rfc4180",
+    "bucket_folder": "BucketFolder",
+    "batch_interval": "CdcMaxBatchInterval",
+    "min_file_size": "CdcMinFileSize",
+    "max_file_size": "MaxFileSize",
+    "date_partition": "DatePartitionEnabled",
+    "date_partition_sequence": "DatePartitionSequence",
+    "date_partition_delimiter": "DatePartitionDelimiter",
+    "date_partition_timezone": "DatePartitionTimezone",
+    "preserve_transactions": "PreserveTransactions",
+    "cdc_path": "CdcPath",
+    "data_format": "DataFormat",
+    "gzip": "CompressionType",
+    "parquet_version": "ParquetVersion",
+    "parquet_timestamp_in_millisecond": "ParquetTimestampInMillisecond",
+    "encoding_type": "EncodingType",
+    "row_group_length": "RowGroupLength",
+    "enable_statistics": "EnableStatistics",
+    "include_op_for_full_load": "IncludeOpForFullLoad",
+    "cdc_inserts_only": "CdcInsertsOnly",
+    "cdc_inserts_and_updates": "CdcInsertsAndUpdates",
+    "timestamp_column": "TimestampColumnName",
+    "use_task_start_time": "UseTaskStartTimeForFullLoadTimestamp",
+    "add_column_name": "AddColumnName",
+    "csv_delimiter": "CsvDelimiter",
+    "csv_row_delimiter": "CsvRowDelimiter",
+    "csv_null_value": "CsvNullValue",
+    "use_csv_no_sup_value": "UseCsvNoSupValue",
+    "csv_no_sup_value": "CsvNoSupValue",
+    "rfc4180": "Rfc4180",
 }
 CHOICES = {
     "data_format": ("csv", "parquet"),
@@ -66,9 +86,11 @@ CHOICES = {
 }
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #cdf4a716
-def _wrong(name: str,  # ours
-           expected: str,
-           found: Any) -> BadSetting:
+def _wrong(
+    name: str,  # ours
+    expected: str,
+    found: Any,
+) -> BadSetting:
     "The error for a value that a setting cannot have."
     named = f"{API[name]} ({name})" if name in API else name
     return BadSetting(f"{named}: expected {expected}, found {found!r}")
@@ -99,22 +121,23 @@ def _check(given: Mapping[str, Any]) -> None:
 @dataclass(frozen=True)
 class DmsSettings(_FileSettings):
     "The settings of a DMS task for its S3 target that decide what its files are like (API: `S3Settings`)."
+
     include_op_for_full_load: bool = False  # load rows have Op = I (IncludeOpForFullLoad)
-    cdc_inserts_only: bool = False          # only inserts; without Op, unless load rows have it (CdcInsertsOnly)
-    cdc_inserts_and_updates: bool = False   # no deletes (CdcInsertsAndUpdates)
-    timestamp_column: str = ""              # name of a text column with the commit time (TimestampColumnName)
-    use_task_start_time: bool = False       # one time for all load rows (UseTaskStartTimeForFullLoadTimestamp)
-    sequence_column: str = ""               # name of a column with $AR_H_CHANGE_SEQ (table-mapping rule)
-    before_image: str = ""                  # "pk-only" or "all": old values in BI_… (rule add-before-image-columns)
-    key_only_deletes: bool = False          # D rows hold the key only, as PostgreSQL logs them
-    changed_only: tuple[str, ...] = ()      # columns that an update logs only where it changes them; "*" for all
-    csv_delimiter: str = ","                # between two fields (CsvDelimiter)
-    csv_row_delimiter: str = "\n"           # behind each row (CsvRowDelimiter)
-    csv_null_value: str = ""                # text of a null, without quotes (CsvNullValue)
-    use_csv_no_sup_value: bool = False      # CSV changes have a text for values that were not logged (UseCsvNoSupValue)
-    csv_no_sup_value: str = ""              # that text; "" writes null all the same (CsvNoSupValue)
-    add_column_name: bool = False           # CSV files begin with the names of their columns (AddColumnName)
-    rfc4180: bool = True                    # fields with special characters are quoted (Rfc4180)
+    cdc_inserts_only: bool = False  # only inserts; without Op, unless load rows have it (CdcInsertsOnly)
+    cdc_inserts_and_updates: bool = False  # no deletes (CdcInsertsAndUpdates)
+    timestamp_column: str = ""  # name of a text column with the commit time (TimestampColumnName)
+    use_task_start_time: bool = False  # one time for all load rows (UseTaskStartTimeForFullLoadTimestamp)
+    sequence_column: str = ""  # name of a column with $AR_H_CHANGE_SEQ (table-mapping rule)
+    before_image: str = ""  # "pk-only" or "all": old values in BI_… (rule add-before-image-columns)
+    key_only_deletes: bool = False  # D rows hold the key only, as PostgreSQL logs them
+    changed_only: tuple[str, ...] = ()  # columns that an update logs only where it changes them; "*" for all
+    csv_delimiter: str = ","  # between two fields (CsvDelimiter)
+    csv_row_delimiter: str = "\n"  # behind each row (CsvRowDelimiter)
+    csv_null_value: str = ""  # text of a null, without quotes (CsvNullValue)
+    use_csv_no_sup_value: bool = False  # CSV changes have a text for values that were not logged (UseCsvNoSupValue)
+    csv_no_sup_value: str = ""  # that text; "" writes null all the same (CsvNoSupValue)
+    add_column_name: bool = False  # CSV files begin with the names of their columns (AddColumnName)
+    rfc4180: bool = True  # fields with special characters are quoted (Rfc4180)
     boolean_texts: tuple[str, str] = ("true", "false")  # as the engine's DMS writes them: t and f, 1 and 0
 
     def __post_init__(self) -> None:
@@ -124,8 +147,10 @@ class DmsSettings(_FileSettings):
 _SPELLED = {"true": True, "y": True, "false": False, "n": False}
 
 
-def _value(name: str,  # ours
-           found: Any) -> Any:
+def _value(
+    name: str,  # ours
+    found: Any,
+) -> Any:
     "The value of a setting in its type. Raises `BadSetting`."
     usual, word = getattr(DmsSettings(), name), str(found).lower()
     allowed = {"gzip": ("none", "gzip")}.get(name, CHOICES.get(name, ()))
@@ -150,8 +175,9 @@ def _value(name: str,  # ours
     return found
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #49dd27ad
-def _attributes(text: str  # "dataFormat=parquet;includeOpForFullLoad=true;"
-                ) -> dict[str, str]:
+def _attributes(
+    text: str,  # "dataFormat=parquet;includeOpForFullLoad=true;"
+) -> dict[str, str]:
     "The extra connection attributes by name. Raises `BadSetting`."
     parts = [part.strip("\r\n") for part in text.split(";") if part.strip()]
     if odd := [part for part in parts if "=" not in part]:
@@ -162,8 +188,11 @@ def _attributes(text: str  # "dataFormat=parquet;includeOpForFullLoad=true;"
 def _endpoint(given: dict[str, Any]) -> dict[str, Any]:
     "The one S3 target. Raises `BadSetting`."
     every = given["Endpoints"] if isinstance(given["Endpoints"], list) else [given["Endpoints"]]
-    wanted = [one for one in every if isinstance(one, dict) and "S3Settings" in one
-              and str(one.get("EndpointType", "target")).lower() == "target"]
+    wanted = [
+        one
+        for one in every
+        if isinstance(one, dict) and "S3Settings" in one and str(one.get("EndpointType", "target")).lower() == "target"
+    ]
     if len(wanted) != 1:
         names = ", ".join(str(one.get("EndpointIdentifier", "without a name")) for one in wanted) or "none"
         raise BadSetting(f"Endpoints: expected one target with S3Settings, found {names}")
@@ -171,9 +200,17 @@ def _endpoint(given: dict[str, Any]) -> dict[str, Any]:
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #22c34dd2
 SHAPELESS = {  # settings that change neither rows nor names
-    "ServiceAccessRoleArn", "ExternalTableDefinition", "BucketName", "EncryptionMode", "ServerSideEncryptionKmsKeyId",
-    "DictPageSizeLimit", "DataPageSize", "CannedAclForObjects", "IgnoreHeaderRows",
-    "ExpectedBucketOwner", "GlueCatalogGeneration",
+    "ServiceAccessRoleArn",
+    "ExternalTableDefinition",
+    "BucketName",
+    "EncryptionMode",
+    "ServerSideEncryptionKmsKeyId",
+    "DictPageSizeLimit",
+    "DataPageSize",
+    "CannedAclForObjects",
+    "IgnoreHeaderRows",
+    "ExpectedBucketOwner",
+    "GlueCatalogGeneration",
 }
 NOT_WRITTEN = {"AddTrailingPaddingCharacter"}  # we can write only what DMS writes without them
 
@@ -196,8 +233,9 @@ def _given(text: str) -> dict[str, Any]:
     return (_attributes(found.get("ExtraConnectionAttributes") or "") if settings is not found else {}) | settings
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #ba3b7c49
-def settings_from_json(text: str  # of `aws dms describe-endpoints`, of `S3Settings`, or extra connection attributes
-                       ) -> tuple[DmsSettings, list[str]]:  # and the names that we do not know or cannot follow
+def settings_from_json(
+    text: str,  # of `aws dms describe-endpoints`, of `S3Settings`, or extra connection attributes
+) -> tuple[DmsSettings, list[str]]:  # and the names that we do not know or cannot follow
     "The settings of a real endpoint; what it does not name is as in DMS, so CSV. Raises `BadSetting`."
     ours = {theirs.lower(): name for name, theirs in API.items()}
     quiet, off = {name.lower() for name in SHAPELESS}, {name.lower() for name in NOT_WRITTEN}

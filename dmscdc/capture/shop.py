@@ -23,12 +23,23 @@ __all__ = ['SCHEMA', 'COLUMNS', 'TABLES', 'STORES', 'PRODUCTS', 'DAYS', 'load_or
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-006
 SCHEMA = "sampledb"
 COLUMNS = {
-    "store": {"id": "int", "address": "string", "city": "string",
-              "state": "string", "country": "string", "zip": "string"},
-    "product": {"id": "int", "name": "string", "dept": "string", "category": "string",
-                "price": "decimal(10,2)"},
-    "productorder": {"id": "int", "productid": "int", "storeid": "int", "qty": "int",
-                     "soldprice": "decimal(10,2)", "create_dt": "date"},
+    "store": {
+        "id": "int",
+        "address": "string",
+        "city": "string",
+        "state": "string",
+        "country": "string",
+        "zip": "string",
+    },
+    "product": {"id": "int", "name": "string", "dept": "string", "category": "string", "price": "decimal(10,2)"},
+    "productorder": {
+        "id": "int",
+        "productid": "int",
+        "storeid": "int",
+        "qty": "int",
+        "soldprice": "decimal(10,2)",
+        "create_dt": "date",
+    },
 }
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-007
@@ -83,10 +94,11 @@ PRODUCTS = [
 ]
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-014
-def load_orders(n: int,  # how many
-                day: date | str,  # of all of them
-                first: int = 1  # id of the first; the others follow
-                ) -> list[tuple]:  # (id, productid, storeid, qty, soldprice, create_dt), one row per order
+def load_orders(
+    n: int,  # how many
+    day: date | str,  # of all of them
+    first: int = 1,  # id of the first; the others follow
+) -> list[tuple]:  # (id, productid, storeid, qty, soldprice, create_dt), one row per order
     "Orders of one day; the sold price is the product's price less up to 20 %, as text with two decimals."
     day, draw, orders = str(day), random.Random(f"shop {day} {first}"), []
     for number in range(first, first + n):
@@ -97,7 +109,10 @@ def load_orders(n: int,  # how many
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-017
 DAYS = (
-    ("2018-11-27", 1010), ("2018-12-03", 1196), ("2018-12-10", 4250), ("2018-12-13", 1246),
+    ("2018-11-27", 1010),
+    ("2018-12-03", 1196),
+    ("2018-12-10", 4250),
+    ("2018-12-13", 1246),
     ("2018-11-28", 723),
 )
 
@@ -116,8 +131,11 @@ def story_changes() -> dict[str, list[tuple]]:  # (Op, columns…) of each table
     "The changes of the story: one update, one delete, one new store, 1,345 new orders."
     renamed = (1001, "Sample Product", "Sample Dept", "Sample Category", PRODUCTS[0][4])
     opened = (1009, "125 Technology Dr.", "Irvine", "CA", "US", "92618")
-    return {"product": [("U", *renamed), ("D", *PRODUCTS[1])], "store": [("I", *opened)],
-            "productorder": [("I", *order) for order in load_orders(1345, _STORY_DAY, 8426)]}
+    return {
+        "product": [("U", *renamed), ("D", *PRODUCTS[1])],
+        "store": [("I", *opened)],
+        "productorder": [("I", *order) for order in load_orders(1345, _STORY_DAY, 8426)],
+    }
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-024
 def story_result() -> dict[str, list[tuple]]:  # rows of each table, by id
@@ -131,13 +149,14 @@ def story_result() -> dict[str, list[tuple]]:  # rows of each table, by id
     return after
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-027
-def insert_sql(table: str,  # name, without schema
-               rows: Iterable[Sequence],  # of numbers and texts
-               lot: int = 500  # rows per statement
-               ) -> list[str]:  # one statement per lot
+def insert_sql(
+    table: str,  # name, without schema
+    rows: Iterable[Sequence],  # of numbers and texts
+    lot: int = 500,  # rows per statement
+) -> list[str]:  # one statement per lot
     "INSERT statements with many rows each."
     lines = ["(" + ", ".join(_literal(value) for value in row) + ")" for row in rows]
-    lots = [lines[start:start + lot] for start in range(0, len(lines), lot)]
+    lots = [lines[start : start + lot] for start in range(0, len(lines), lot)]
     return [f"INSERT INTO {table} VALUES\n" + ",\n".join(some) + ";" for some in lots]
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-028
@@ -150,14 +169,17 @@ def story_sql() -> list[str]:  # statements in order
     "The story as SQL; run each statement in its own transaction."
     changes = story_changes()
     name, dept, category = changes["product"][0][2:5]
-    return [f"UPDATE product SET name = '{name}', dept = '{dept}', category = '{category}' WHERE id = 1001;",
-            "DELETE FROM product WHERE id = 1002;",
-            *insert_sql("productorder", [change[1:] for change in changes["productorder"]]),
-            *insert_sql("store", [change[1:] for change in changes["store"]])]
+    return [
+        f"UPDATE product SET name = '{name}', dept = '{dept}', category = '{category}' WHERE id = 1001;",
+        "DELETE FROM product WHERE id = 1002;",
+        *insert_sql("productorder", [change[1:] for change in changes["productorder"]]),
+        *insert_sql("store", [change[1:] for change in changes["store"]]),
+    ]
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-033
-def create_shop(db: sqlite3.Connection  # an empty database, committed afterwards
-                ) -> None:
+def create_shop(
+    db: sqlite3.Connection,  # an empty database, committed afterwards
+) -> None:
     "Creates the tables and rows of the shop in SQLite."
     db.executescript(TABLES)
     with db:
@@ -165,8 +187,9 @@ def create_shop(db: sqlite3.Connection  # an empty database, committed afterward
             db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-034
-def tell_story(db: sqlite3.Connection  # with the shop in it
-               ) -> None:
+def tell_story(
+    db: sqlite3.Connection,  # with the shop in it
+) -> None:
     "Runs the story in SQLite, each statement in its own transaction."
     for statement in story_sql():
         with db:
@@ -196,11 +219,13 @@ def shop_mysql() -> str:  # a script for the mysql client, about 500 KB
     return "\n".join([head + TABLES, "START TRANSACTION;", *body, "COMMIT;", "", _LOAD_ORDERS])
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-040
-def write_shop(landing: str | Path,  # the folder above the schemas
-               settings: DmsSettings = DmsSettings(),  # of the task
-               *, at: datetime | None = None,  # when rows were transferred (timestamp column); else now
-               time: float | datetime | None = None  # object time; else now
-               ) -> list[Path]:  # of the load files
+def write_shop(
+    landing: str | Path,  # the folder above the schemas
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    at: datetime | None = None,  # when rows were transferred (timestamp column); else now
+    time: float | datetime | None = None,  # object time; else now
+) -> list[Path]:  # of the load files
     "The shop as the full load of a DMS task."
     paths = []
     for table, rows in shop_rows().items():
@@ -209,11 +234,15 @@ def write_shop(landing: str | Path,  # the folder above the schemas
     return paths
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-042
-def write_story(landing: str | Path,  # the folder above the schemas
-                settings: DmsSettings = DmsSettings(),  # of the task
-                *, closed: str | datetime = "20181215-100311204",  # name, or time, of the change files
-                time: float | datetime | None = None  # object time; else now
-                ) -> list[Path]:  # of the change files, one per table
+def write_story(
+    landing: str | Path,  # the folder above the schemas
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    closed: str | datetime = "20181215-100311204",  # name, or time, of the change files
+    time: float | datetime | None = None,  # object time; else now
+) -> list[Path]:  # of the change files, one per table
     "The story as the change files of a DMS task."
-    return [write_changes(landing, f"{SCHEMA}.{table}", changes, closed, COLUMNS[table], settings, time=time)
-            for table, changes in story_changes().items()]
+    return [
+        write_changes(landing, f"{SCHEMA}.{table}", changes, closed, COLUMNS[table], settings, time=time)
+        for table, changes in story_changes().items()
+    ]

@@ -19,9 +19,21 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from .writer import DmsSettings, as_utc, change_columns, change_name, change_sequence, moment_of
-from .writer import NOT_LOGGED, date_folder, put_file, stamp_text, typed_rows, with_markers
-from .writer import write_load_set
+from dmscdc.capture.writer import (
+    NOT_LOGGED,
+    DmsSettings,
+    as_utc,
+    change_columns,
+    change_name,
+    change_sequence,
+    date_folder,
+    moment_of,
+    put_file,
+    stamp_text,
+    typed_rows,
+    with_markers,
+    write_load_set,
+)
 from ..errors import BadSetting, WrongValue
 from ..landing.files import TableRef, parse_name
 
@@ -43,22 +55,25 @@ _LOG = (
 )
 
 
-def is_installed(db: sqlite3.Connection  # of the source
-                 ) -> bool:
+def is_installed(
+    db: sqlite3.Connection,  # of the source
+) -> bool:
     "Whether this database has a log."
     return bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'dmscdc_changes'").fetchone()[0])
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-012
-def quoted(name: str  # of a table or column
-           ) -> str:  # in SQL
+def quoted(
+    name: str,  # of a table or column
+) -> str:  # in SQL
     "An identifier in double quotes."
     return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
-def transaction(db: sqlite3.Connection,  # opened with isolation_level=None
-                kind: str = "IMMEDIATE"  # or DEFERRED, to read
-                ) -> Iterator[None]:
+def transaction(
+    db: sqlite3.Connection,  # opened with isolation_level=None
+    kind: str = "IMMEDIATE",  # or DEFERRED, to read
+) -> Iterator[None]:
     "Runs the block in one transaction, which is rolled back on an error."
     db.execute(f"BEGIN {kind}")
     try:
@@ -70,18 +85,35 @@ def transaction(db: sqlite3.Connection,  # opened with isolation_level=None
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-017
 _DECLARED = {
-    "TINYINT": "tinyint", "SMALLINT": "smallint", "INT2": "smallint", "YEAR": "smallint", "MEDIUMINT": "int",
-    "INT": "int", "INTEGER": "int", "INT4": "int", "BIGINT": "bigint", "INT8": "bigint",
-    "BOOLEAN": "boolean", "BOOL": "boolean", "BIT": "boolean",
-    "REAL": "double", "FLOAT": "double", "DOUBLE": "double",
-    "DATE": "date", "DATETIME": "timestamp", "TIMESTAMP": "timestamp",
-    "BLOB": "binary", "BINARY": "binary", "VARBINARY": "binary",
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INT2": "smallint",
+    "YEAR": "smallint",
+    "MEDIUMINT": "int",
+    "INT": "int",
+    "INTEGER": "int",
+    "INT4": "int",
+    "BIGINT": "bigint",
+    "INT8": "bigint",
+    "BOOLEAN": "boolean",
+    "BOOL": "boolean",
+    "BIT": "boolean",
+    "REAL": "double",
+    "FLOAT": "double",
+    "DOUBLE": "double",
+    "DATE": "date",
+    "DATETIME": "timestamp",
+    "TIMESTAMP": "timestamp",
+    "BLOB": "binary",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
 }
 _UNSIGNED = {"tinyint": "uint1", "smallint": "uint2", "int": "uint4", "bigint": "uint8"}
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-018
-def type_word(declared: str  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2)", "INT UNSIGNED"
-              ) -> str:  # for `writer.arrow_type`; "string" for all types that are not listed
+def type_word(
+    declared: str,  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2)", "INT UNSIGNED"
+) -> str:  # for `writer.arrow_type`; "string" for all types that are not listed
     "The type that DMS uses for a declared type (guide, *Source data types for MySQL*)."
     found = re.match(r"\s*(\w*)[^(]*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", declared.upper())
     name, digits, scale = found[1], int(found[2] or 28), int(found[3] or (0 if found[2] else 6))
@@ -91,8 +123,9 @@ def type_word(declared: str  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2
     return _UNSIGNED.get(word, word) if "UNSIGNED" in declared.upper() else word
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-021
-def table_names(db: sqlite3.Connection  # of the source
-                ) -> list[str]:  # by name
+def table_names(
+    db: sqlite3.Connection,  # of the source
+) -> list[str]:  # by name
     "The user's tables, without those of SQLite, our own, and virtual tables with their parts."
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
     rows = [(name, sql) for name, sql in rows if not name.startswith(("sqlite_", "dmscdc_"))]
@@ -101,17 +134,19 @@ def table_names(db: sqlite3.Connection  # of the source
     return [name for name, _ in rows if name not in virtual and not name.startswith(parts)]
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-023
-def columns_of(db: sqlite3.Connection,  # of the source
-               table: str  # its name
-               ) -> list[list[str]]:  # [name, type word] in the table's order
+def columns_of(
+    db: sqlite3.Connection,  # of the source
+    table: str,  # its name
+) -> list[list[str]]:  # [name, type word] in the table's order
     "The current columns, without computed ones."
     rows = db.execute(f"PRAGMA table_info({quoted(table)})")
     return [[name, type_word(declared)] for _, name, declared, *_ in rows]
 
 
-def key_of(db: sqlite3.Connection,  # of the source
-           table: str  # its name
-           ) -> list[str]:  # columns of the primary key in its order; empty if there is none
+def key_of(
+    db: sqlite3.Connection,  # of the source
+    table: str,  # its name
+) -> list[str]:  # columns of the primary key in its order; empty if there is none
     "The primary key."
     rows = db.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
     return [row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5]]
@@ -126,16 +161,19 @@ def _triggers(table: str, shape: int, columns: list[list[str]], has_key: bool) -
         values = ", ".join(f"{row}.{quoted(column)}" for column, _ in columns)
         old = ", ".join(f"quote(OLD.{quoted(column)})" for column, _ in columns)
         before = f"json_array({old})" if op == "U" else "NULL"
-        made[name] = (f"CREATE TRIGGER {quoted(name)} AFTER {event} ON {quoted(table)} BEGIN "
-                      f"INSERT INTO dmscdc_changes (source, shape, op, place, before, {slots}) "
-                      f"VALUES ({text}, {shape}, '{op}', {place}, {before}, {values}); END")
+        made[name] = (
+            f"CREATE TRIGGER {quoted(name)} AFTER {event} ON {quoted(table)} BEGIN "
+            f"INSERT INTO dmscdc_changes (source, shape, op, place, before, {slots}) "
+            f"VALUES ({text}, {shape}, '{op}', {place}, {before}, {values}); END"
+        )
     return made
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-030
-def refresh(db: sqlite3.Connection,  # inside a write transaction
-            only: Sequence[str] = (),  # tables to capture; all if empty
-            log_new: bool = False  # log rows of a table newer than the log as inserts
-            ) -> None:
+def refresh(
+    db: sqlite3.Connection,  # inside a write transaction
+    only: Sequence[str] = (),  # tables to capture; all if empty
+    log_new: bool = False,  # log rows of a table newer than the log as inserts
+) -> None:
     "Creates the log, and triggers for tables that are new, have other columns or lost them; drops outdated ones."
     log_new = log_new and is_installed(db)
     for statement in _LOG:
@@ -150,8 +188,9 @@ def refresh(db: sqlite3.Connection,  # inside a write transaction
 
 def _keep_triggers(db: sqlite3.Connection, tables: list[str]) -> list[str]:
     "Drops triggers of tables that were renamed or are no longer captured; returns the table of each that stays."
-    there = db.execute("SELECT name, tbl_name FROM sqlite_master "
-                       "WHERE type = 'trigger' AND substr(name, 1, 7) = 'dmscdc_'").fetchall()
+    there = db.execute(
+        "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) = 'dmscdc_'"
+    ).fetchall()
     ours = {f"dmscdc_{table}_{op}": table for table in tables for op in "IUD"}
     for name, table in there:
         if ours.get(name) != table:
@@ -159,16 +198,18 @@ def _keep_triggers(db: sqlite3.Connection, tables: list[str]) -> list[str]:
     return [table for name, table in there if ours.get(name) == table]
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-033
-def slots_of(db: sqlite3.Connection  # of the source
-             ) -> list[str]:  # names
+def slots_of(
+    db: sqlite3.Connection,  # of the source
+) -> list[str]:  # names
     "The value columns of the log, v0, v1, …, as many as the widest table needs."
     return [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)") if name.startswith("v")]
 
 
 def _last_shape(db: sqlite3.Connection, table: str) -> tuple[int, list[list[str]]] | None:
     "Number and columns of the newest shape of a table; None before the first refresh."
-    found = db.execute("SELECT shape, columns FROM dmscdc_shapes WHERE source = ? ORDER BY shape DESC",
-                       (table,)).fetchone()
+    found = db.execute(
+        "SELECT shape, columns FROM dmscdc_shapes WHERE source = ? ORDER BY shape DESC", (table,)
+    ).fetchone()
     return found and (found[0], json.loads(found[1]))
 
 
@@ -176,8 +217,9 @@ def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> 
     "Adds value columns to the log if needed; returns the number of the shape."
     for slot in range(len(slots_of(db)), len(columns)):
         db.execute(f"ALTER TABLE dmscdc_changes ADD COLUMN v{slot}")
-    return db.execute("INSERT INTO dmscdc_shapes (source, columns) VALUES (?, ?)",
-                      (table, json.dumps(columns))).lastrowid
+    return db.execute(
+        "INSERT INTO dmscdc_shapes (source, columns) VALUES (?, ?)", (table, json.dumps(columns))
+    ).lastrowid
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-036
 def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: bool) -> None:
@@ -201,57 +243,74 @@ def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: b
 def _complete_rows(db: sqlite3.Connection, table: str, last: tuple, shape: int, columns: list[list[str]]) -> None:
     "Adds new columns to waiting rows; if columns went or changed type, the rows keep their old shape."
     old, before = last
-    if columns[:len(before)] != before:
+    if columns[: len(before)] != before:
         return
     key, names = key_of(db, table), [name for name, _ in columns]
     match = " AND ".join(f"t.{quoted(k)} IS v{names.index(k)}" for k in key) if key else "t.rowid = place"
-    values = [f"v{slot} = (SELECT t.{quoted(names[slot])} FROM {quoted(table)} AS t WHERE {match})"
-              for slot in range(len(before), len(columns))]
-    db.execute(f"UPDATE dmscdc_changes SET {', '.join(['shape = ?', *values])} "
-               "WHERE source = ? AND shape = ? AND file IS NULL", (shape, table, old))
+    values = [
+        f"v{slot} = (SELECT t.{quoted(names[slot])} FROM {quoted(table)} AS t WHERE {match})"
+        for slot in range(len(before), len(columns))
+    ]
+    db.execute(
+        f"UPDATE dmscdc_changes SET {', '.join(['shape = ?', *values])} "
+        "WHERE source = ? AND shape = ? AND file IS NULL",
+        (shape, table, old),
+    )
 
 
 def _log_rows(db: sqlite3.Connection, table: str, shape: int, columns: list[list[str]]) -> None:
     "Logs all rows of a table that was created during the capture as inserts, so it needs no load."
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
     names = ", ".join(quoted(name) for name, _ in columns)
-    db.execute(f"INSERT INTO dmscdc_changes (source, shape, op, {slots}) "
-               f"SELECT ?, ?, 'I', {names} FROM {quoted(table)}", (table, shape))
+    db.execute(
+        f"INSERT INTO dmscdc_changes (source, shape, op, {slots}) SELECT ?, ?, 'I', {names} FROM {quoted(table)}",
+        (table, shape),
+    )
     db.execute("UPDATE dmscdc_sources SET loaded = 'as changes' WHERE source = ?", (table,))
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-046
-def see_changes(db: sqlite3.Connection,  # inside a write transaction
-                now: datetime  # becomes the commit time of changes not seen before
-                ) -> None:
+def see_changes(
+    db: sqlite3.Connection,  # inside a write transaction
+    now: datetime,  # becomes the commit time of changes not seen before
+) -> None:
     "Records time and size of new changes. Times never fall, even if the clock goes back."
-    newest, last = db.execute("SELECT (SELECT max(seen) FROM dmscdc_changes), "
-                              "(SELECT max(last) FROM dmscdc_sources)").fetchone()
+    newest, last = db.execute(
+        "SELECT (SELECT max(seen) FROM dmscdc_changes), (SELECT max(last) FROM dmscdc_sources)"
+    ).fetchone()
     floor = stamp_text(parse_name(last).stamp) if last else ""
     size = " + ".join(f"ifnull(length(CAST({slot} AS BLOB)), 0)" for slot in slots_of(db)) or "0"
-    db.execute(f"UPDATE dmscdc_changes SET seen = ?, bytes = {size} WHERE seen IS NULL",
-               (max(stamp_text(now), newest or "", floor),))
+    db.execute(
+        f"UPDATE dmscdc_changes SET seen = ?, bytes = {size} WHERE seen IS NULL",
+        (max(stamp_text(now), newest or "", floor),),
+    )
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #2220bbaf
-def name_batches(db: sqlite3.Connection,  # inside a write transaction
-                 folder: Path,  # of the schema in the landing
-                 settings: DmsSettings,  # interval and size
-                 now: datetime,  # the closing time
-                 everything: bool  # also changes that are not due
-                 ) -> None:
+def name_batches(
+    db: sqlite3.Connection,  # inside a write transaction
+    folder: Path,  # of the schema in the landing
+    settings: DmsSettings,  # interval and size
+    now: datetime,  # the closing time
+    everything: bool,  # also changes that are not due
+) -> None:
     "Assigns a file name to the changes of each due batch, which fixes the content of each file."
     limit, interval = settings.min_file_size * 1024, timedelta(seconds=settings.batch_interval)
-    waiting = db.execute("SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes "
-                         "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source").fetchall()
+    waiting = db.execute(
+        "SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes "
+        "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source"
+    ).fetchall()
     for source, first, size, last in waiting:
         due = everything or as_utc(now) - moment_of(first) >= interval
         if not due and size < limit:
             continue
-        rows = db.execute("SELECT n, shape, bytes FROM dmscdc_changes "
-                          "WHERE source = ? AND file IS NULL ORDER BY n", (source,)).fetchall()
+        rows = db.execute(
+            "SELECT n, shape, bytes FROM dmscdc_changes WHERE source = ? AND file IS NULL ORDER BY n", (source,)
+        ).fetchall()
         for first_n, last_n in _batches(rows, limit, due):
             last = next_name(folder / source, now, last, settings.suffix)
-            db.execute("UPDATE dmscdc_changes SET file = ? WHERE source = ? AND n BETWEEN ? AND ?",
-                       (last, source, first_n, last_n))
+            db.execute(
+                "UPDATE dmscdc_changes SET file = ? WHERE source = ? AND n BETWEEN ? AND ?",
+                (last, source, first_n, last_n),
+            )
         db.execute("UPDATE dmscdc_sources SET last = ? WHERE source = ?", (last, source))
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #49ba7de4
@@ -281,16 +340,20 @@ def next_name(folder: Path, now: datetime, last: str | None, suffix: str) -> str
     return change_name(closed, suffix)
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #2ebcc814
-def write_batches(db: sqlite3.Connection,  # not in a transaction
-                  landing: Path,  # the folder above the schemas
-                  schema: str,  # folder of the tables
-                  settings: DmsSettings  # of the task
-                  ) -> Iterator[Path]:  # of each file, as soon as it is written
+def write_batches(
+    db: sqlite3.Connection,  # not in a transaction
+    landing: Path,  # the folder above the schemas
+    schema: str,  # folder of the tables
+    settings: DmsSettings,  # of the task
+) -> Iterator[Path]:  # of each file, as soon as it is written
     "Writes each named batch and deletes its changes; keeps a batch with a wrong value. Raises `WrongValue`."
-    named = db.execute("SELECT source, file, shape FROM dmscdc_changes WHERE file IS NOT NULL "
-                       "GROUP BY source, file ORDER BY min(n)").fetchall()
-    yield from _all_of(partial(_write_batch, db, landing, TableRef(schema, source), file, shape, settings)
-                       for source, file, shape in named)
+    named = db.execute(
+        "SELECT source, file, shape FROM dmscdc_changes WHERE file IS NOT NULL GROUP BY source, file ORDER BY min(n)"
+    ).fetchall()
+    yield from _all_of(
+        partial(_write_batch, db, landing, TableRef(schema, source), file, shape, settings)
+        for source, file, shape in named
+    )
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #f049c121
 def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
@@ -321,14 +384,17 @@ def _logged(row: dict[str, Any], old: dict[str, Any] | None, key: Sequence[str],
     return tuple(NOT_LOGGED if name in same else value for name, value in row.items())
 
 
-def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
-                 file: str, shape: int, settings: DmsSettings) -> list[Path]:  # none: another capture was faster
+def _write_batch(
+    db: sqlite3.Connection, landing: Path, table: TableRef, file: str, shape: int, settings: DmsSettings
+) -> list[Path]:  # none: another capture was faster
     "Writes the file of one batch, then deletes its changes."
     found = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
     columns = dict(json.loads(found[0]))
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
-    rows = db.execute(f"SELECT n, op, seen, before, {slots} FROM dmscdc_changes "
-                      "WHERE source = ? AND file = ? ORDER BY n", (table.name, file)).fetchall()
+    rows = db.execute(
+        f"SELECT n, op, seen, before, {slots} FROM dmscdc_changes WHERE source = ? AND file = ? ORDER BY n",
+        (table.name, file),
+    ).fetchall()
     if not rows:
         return []
     ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
@@ -347,8 +413,9 @@ def _write_batch(db: sqlite3.Connection, landing: Path, table: TableRef,
     return paths
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #655b55b9
-def _typed(table: TableRef, columns: dict[str, str], rows: list[tuple],
-           key: list[str], changes: Sequence[int] = ()) -> pa.Table:
+def _typed(
+    table: TableRef, columns: dict[str, str], rows: list[tuple], key: list[str], changes: Sequence[int] = ()
+) -> pa.Table:
     "The values in their columns' types. Raises `WrongValue`."
     try:
         return typed_rows(rows, columns)
@@ -356,8 +423,9 @@ def _typed(table: TableRef, columns: dict[str, str], rows: list[tuple],
         raise WrongValue(_wrong(str(error), table, columns, rows, key, changes)) from error
 
 
-def _wrong(error: str, table: TableRef, columns: dict[str, str], rows: list[tuple],
-           key: list[str], changes: Sequence[int]) -> str:
+def _wrong(
+    error: str, table: TableRef, columns: dict[str, str], rows: list[tuple], key: list[str], changes: Sequence[int]
+) -> str:
     "Table, change, key, column and value, and how to go on."
     found = re.fullmatch(r"row (\d+), (.*)", error, re.DOTALL)
     if not found:
@@ -382,30 +450,34 @@ def _snapshot(db: sqlite3.Connection, table: str) -> tuple[int | None, dict[str,
     return last, columns, key, rows
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #b1b5c39f
-def load_table(db: sqlite3.Connection,  # with the log installed, not in a transaction
-               landing: str | Path,  # the folder above the schemas
-               table: TableRef,  # its folders in the landing
-               settings: DmsSettings = DmsSettings(),  # of the task
-               now: datetime | None = None  # also the object time; else the clock's
-               ) -> list[Path]:  # of the load files; none for a table without rows
+def load_table(
+    db: sqlite3.Connection,  # with the log installed, not in a transaction
+    landing: str | Path,  # the folder above the schemas
+    table: TableRef,  # its folders in the landing
+    settings: DmsSettings = DmsSettings(),  # of the task
+    now: datetime | None = None,  # also the object time; else the clock's
+) -> list[Path]:  # of the load files; none for a table without rows
     "Writes the load set of one table; replaces an earlier one, as DMS does with `DO_NOTHING`."
     last, columns, key, rows = _snapshot(db, table.name)
     paths = write_load_set(landing, table, _typed(table, columns, rows, key), settings, at=now, time=now)
     with transaction(db):
-        db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL",
-                   (table.name, last))
-        db.execute("UPDATE dmscdc_sources SET loaded = ? WHERE source = ?",
-                   (stamp_text(now or datetime.now(timezone.utc)), table.name))
+        db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL", (table.name, last))
+        db.execute(
+            "UPDATE dmscdc_sources SET loaded = ? WHERE source = ?",
+            (stamp_text(now or datetime.now(timezone.utc)), table.name),
+        )
     return paths
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #b5b2c0ff
 class SqliteSource:
     "A SQLite database as the source of a DMS task."
 
-    def __init__(self, path: str | Path,  # the database file, which must exist
-                 schema: str = "",  # folder in the landing; else the file's name without suffix
-                 tables: Sequence[str] = ()  # to capture; all if empty
-                 ):
+    def __init__(
+        self,
+        path: str | Path,  # the database file, which must exist
+        schema: str = "",  # folder in the landing; else the file's name without suffix
+        tables: Sequence[str] = (),  # to capture; all if empty
+    ):
         if not Path(path).is_file():
             raise FileNotFoundError(f"no SQLite database at {path}")
         self.path, self.only, self._version = Path(path).absolute(), tuple(tables), -1
@@ -420,37 +492,55 @@ class SqliteSource:
         with closing(self.connect()) as db, transaction(db):
             refresh(db, self.only)
 
-    def full_load(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
-                  tables: Sequence[str] = (), now: datetime | None = None) -> list[Path]:
+    def full_load(
+        self,
+        landing: str | Path,
+        settings: DmsSettings = DmsSettings(),
+        *,
+        tables: Sequence[str] = (),
+        now: datetime | None = None,
+    ) -> list[Path]:
         "Writes load files of the given or all tables, and change files that were named before; see `load_table`."
         return list(_load_tables(self, landing, settings, tables or self.only, now))
 
-    def flush(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
-              now: datetime | None = None, everything: bool = False) -> list[Path]:
+    def flush(
+        self,
+        landing: str | Path,
+        settings: DmsSettings = DmsSettings(),
+        *,
+        now: datetime | None = None,
+        everything: bool = False,
+    ) -> list[Path]:
         "Writes the change files due at `now` (else the clock's time), or all changes in the log."
         return list(_flush(self, landing, settings, now or datetime.now(timezone.utc), everything))
 
-    def drain(self, landing: str | Path, settings: DmsSettings = DmsSettings(), *,
-              now: datetime | None = None) -> list[Path]:
+    def drain(
+        self, landing: str | Path, settings: DmsSettings = DmsSettings(), *, now: datetime | None = None
+    ) -> list[Path]:
         "Closes every batch now and returns the paths of the files."
         return self.flush(landing, settings, now=now, everything=True)
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #9cac700e
-def _load_tables(source: SqliteSource, landing: str | Path, settings: DmsSettings,
-                 tables: Sequence[str], now: datetime | None) -> Iterator[Path]:
+def _load_tables(
+    source: SqliteSource, landing: str | Path, settings: DmsSettings, tables: Sequence[str], now: datetime | None
+) -> Iterator[Path]:
     "Loads the given or all tables. First writes batches that an earlier flush has named."
     source.install()
     with closing(source.connect()) as db:
         named = partial(write_batches, db, Path(landing), source.schema, settings)
-        loads = [partial(load_table, db, landing, TableRef(source.schema, name), settings, now)
-                 for name in tables or table_names(db)]
+        loads = [
+            partial(load_table, db, landing, TableRef(source.schema, name), settings, now)
+            for name in tables or table_names(db)
+        ]
         yield from _all_of([named, *loads])
 
 
-def _flush(source: SqliteSource, landing: str | Path, settings: DmsSettings,
-           now: datetime, everything: bool) -> Iterator[Path]:
+def _flush(
+    source: SqliteSource, landing: str | Path, settings: DmsSettings, now: datetime, everything: bool
+) -> Iterator[Path]:
     "Records new changes, names the batches that are due, and writes all named batches."
     with closing(source.connect()) as db:
+
         def version() -> int:
             return db.execute("PRAGMA schema_version").fetchone()[0]
 
@@ -467,8 +557,7 @@ def _flush(source: SqliteSource, landing: str | Path, settings: DmsSettings,
 def pending(source: SqliteSource) -> dict[str, int]:  # number of changes by table, without tables that have none
     "The number of changes that wait in the log."
     with closing(source.connect()) as db:
-        return dict(db.execute("SELECT source, count(*) FROM dmscdc_changes "
-                               "GROUP BY source ORDER BY source"))
+        return dict(db.execute("SELECT source, count(*) FROM dmscdc_changes GROUP BY source ORDER BY source"))
 
 
 def unloaded(source: SqliteSource) -> list[str]:  # by name
@@ -476,13 +565,14 @@ def unloaded(source: SqliteSource) -> list[str]:  # by name
     with closing(source.connect()) as db:
         tables = set(table_names(db))
         rows = db.execute("SELECT source FROM dmscdc_sources WHERE loaded IS NULL ORDER BY source")
-        return [table for table, in rows if table in tables and (not source.only or table in source.only)]
+        return [table for (table,) in rows if table in tables and (not source.only or table in source.only)]
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #14afc796
-def open_source(url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////abs/shop.db" or a path
-                schema: str = "",  # folder in the landing; else the file's name without suffix
-                tables: Sequence[str] = ()  # to capture; all if empty
-                ) -> SqliteSource:
+def open_source(
+    url: str,  # "sqlite:shop.db", "sqlite:///shop.db", "sqlite:////abs/shop.db" or a path
+    schema: str = "",  # folder in the landing; else the file's name without suffix
+    tables: Sequence[str] = (),  # to capture; all if empty
+) -> SqliteSource:
     "The source for a URL."
     if "://" in url and not url.startswith("sqlite:///"):
         raise ValueError(f"only SQLite databases can be captured (sqlite:PATH), not {url!r}")
@@ -502,14 +592,16 @@ def check_followed(settings: DmsSettings) -> None:
         raise BadSetting(f"a database cannot be captured with these settings: {'; '.join(odd)}")
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #6968a452
-def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
-            landing: str | Path,  # the folder above the schemas
-            settings: DmsSettings = DmsSettings(),  # of the task
-            *, stop: threading.Event | None = None,  # set it to stop; None: only one round
-            poll: float = 0.5,  # seconds between two rounds
-            clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-            on_files: Callable[[list[Path]], object] = lambda paths: None  # called with files as they appear
-            ) -> int:  # number of files written
+def capture(
+    source_url: str | SqliteSource,  # like "sqlite:shop.db"
+    landing: str | Path,  # the folder above the schemas
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    stop: threading.Event | None = None,  # set it to stop; None: only one round
+    poll: float = 0.5,  # seconds between two rounds
+    clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    on_files: Callable[[list[Path]], object] = lambda paths: None,  # called with files as they appear
+) -> int:  # number of files written
     """Loads missing tables, then writes change files when they are due; at the end all. Raises `WrongValue`, and
     `BadSetting` for what SQLite's triggers cannot follow."""
     check_followed(settings)
@@ -526,8 +618,9 @@ def capture(source_url: str | SqliteSource,  # like "sqlite:shop.db"
     return written
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #fdef3da5
-def _round(source: SqliteSource, landing: str | Path, settings: DmsSettings,
-           clock: Callable[[], datetime], last: bool) -> Iterator[Path]:
+def _round(
+    source: SqliteSource, landing: str | Path, settings: DmsSettings, clock: Callable[[], datetime], last: bool
+) -> Iterator[Path]:
     "The files of one round, as they appear: missing loads, then due changes, or all changes in the last round."
     try:
         if needed := unloaded(source):

@@ -31,30 +31,34 @@ __all__ = ['TYPES', 'Schema', 'NOT_LOGGED', 'Before', 'Rows', 'load_name', 'as_u
            'write_load_set', 'transactions_name', 'write_transactions']
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-008
-def load_name(number: int,  # from 1
-              suffix: str = "parquet"
-              ) -> str:  # base name
+def load_name(
+    number: int,  # from 1
+    suffix: str = "parquet",
+) -> str:  # base name
     "The name of a load file."
     return f"LOAD{number:08X}.{suffix}"
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-011
-def as_utc(moment: datetime  # UTC if it has no zone
-           ) -> datetime:  # with zone UTC
+def as_utc(
+    moment: datetime,  # UTC if it has no zone
+) -> datetime:  # with zone UTC
     "The same moment in UTC."
     return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-012
-def in_zone(moment: datetime,  # UTC if it has no zone
-            zone: str = ""  # "Europe/Berlin" (DatePartitionTimezone); UTC if empty
-            ) -> datetime:  # the same moment there
+def in_zone(
+    moment: datetime,  # UTC if it has no zone
+    zone: str = "",  # "Europe/Berlin" (DatePartitionTimezone); UTC if empty
+) -> datetime:  # the same moment there
     "A time as folders and file names of a task show it."
     return as_utc(moment).astimezone(ZoneInfo(zone)) if zone else as_utc(moment)
 
 
-def change_name(closed: datetime,  # when the batch was closed; any zone
-                suffix: str = "parquet",
-                zone: str = ""  # of the name; UTC if empty
-                ) -> str:  # base name
+def change_name(
+    closed: datetime,  # when the batch was closed; any zone
+    suffix: str = "parquet",
+    zone: str = "",  # of the name; UTC if empty
+) -> str:  # base name
     "The name of a change file: its closing time, cut to milliseconds."
     then = in_zone(closed, zone)
     return f"{then:%Y%m%d-%H%M%S}{then.microsecond // 1000:03d}.{suffix}"
@@ -63,9 +67,10 @@ def change_name(closed: datetime,  # when the batch was closed; any zone
 _BETWEEN = {"SLASH": "/", "DASH": "-", "UNDERSCORE": "_", "NONE": ""}
 
 
-def date_folder(commit: datetime,  # commit time of a change; UTC if it has no zone
-                settings: DmsSettings  # sequence, delimiter and zone
-                ) -> str:  # below the table's folder; empty without date folders
+def date_folder(
+    commit: datetime,  # commit time of a change; UTC if it has no zone
+    settings: DmsSettings,  # sequence, delimiter and zone
+) -> str:  # below the table's folder; empty without date folders
     "The folder in which DMS puts a change."
     if not settings.date_partition:
         return ""
@@ -75,15 +80,17 @@ def date_folder(commit: datetime,  # commit time of a change; UTC if it has no z
     return _BETWEEN[settings.date_partition_delimiter].join(digits[part] for part in parts)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-015
-def stamp_text(moment: datetime  # commit time; UTC if it has no zone
-               ) -> str:  # "yyyy-MM-dd HH:mm:ss.SSSSSS"
+def stamp_text(
+    moment: datetime,  # commit time; UTC if it has no zone
+) -> str:  # "yyyy-MM-dd HH:mm:ss.SSSSSS"
     "A time as DMS writes it into the timestamp column."
     return f"{as_utc(moment):%Y-%m-%d %H:%M:%S.%f}"
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-018
-def change_sequence(commit: datetime,  # commit time of the transaction
-                    counter: int  # rises from change to change over all tables of a task
-                    ) -> str:  # 35 digits
+def change_sequence(
+    commit: datetime,  # commit time of the transaction
+    counter: int,  # rises from change to change over all tables of a task
+) -> str:  # 35 digits
     "`$AR_H_CHANGE_SEQ`: `YYYYMMDDhhmmss`, hundredths, 19-digit counter; as text it sorts like a number."
     utc = as_utc(commit)
     return f"{utc:%Y%m%d%H%M%S}{utc.microsecond // 10_000:02d}{counter:019d}"
@@ -91,16 +98,28 @@ def change_sequence(commit: datetime,  # commit time of the transaction
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-022
 TYPES = {
     "boolean": pa.bool_(),
-    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "uint1": pa.uint8(), "uint2": pa.uint16(), "uint4": pa.uint32(), "uint8": pa.uint64(),
-    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
-    "date": pa.date32(), "time": pa.time32("ms"), "timestamp": pa.timestamp("us", "UTC"),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "uint1": pa.uint8(),
+    "uint2": pa.uint16(),
+    "uint4": pa.uint32(),
+    "uint8": pa.uint64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time32("ms"),
+    "timestamp": pa.timestamp("us", "UTC"),
 }
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-023
 @lru_cache(None)
-def arrow_type(word: str | pa.DataType  # like "int", "decimal(10,2)"; an Arrow type is returned as it is
-               ) -> pa.DataType:  # as DMS writes it, timestamps in microseconds
+def arrow_type(
+    word: str | pa.DataType,  # like "int", "decimal(10,2)"; an Arrow type is returned as it is
+) -> pa.DataType:  # as DMS writes it, timestamps in microseconds
     "The Arrow type for a short word (DMS data types to Parquet: guide, *Using Amazon S3 as a target*)."
     if isinstance(word, pa.DataType):
         return word
@@ -112,8 +131,9 @@ def arrow_type(word: str | pa.DataType  # like "int", "decimal(10,2)"; an Arrow 
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-026
 @lru_cache(None)
-def converter(kind: pa.DataType  # of a column
-              ) -> Callable[[Any], Any]:  # from a value that is not None to one that Arrow accepts
+def converter(
+    kind: pa.DataType,  # of a column
+) -> Callable[[Any], Any]:  # from a value that is not None to one that Arrow accepts
     "The function that converts values to a column's type."
     if pa.types.is_decimal(kind):
         return lambda value: _decimal(value, kind)
@@ -122,9 +142,10 @@ def converter(kind: pa.DataType  # of a column
     return next((convert for is_kind, convert in _CONVERSIONS if is_kind(kind)), lambda value: value)
 
 
-def value_of(value: Any,  # as in an example or in SQLite: text, number, bytes, date or None
-             kind: pa.DataType  # of the column
-             ) -> Any:  # what Arrow accepts for exactly that value
+def value_of(
+    value: Any,  # as in an example or in SQLite: text, number, bytes, date or None
+    kind: pa.DataType,  # of the column
+) -> Any:  # what Arrow accepts for exactly that value
     "One value in the type of its column; `ValueError` or `TypeError` if it does not fit."
     return None if value is None else converter(kind)(value)
 
@@ -148,8 +169,9 @@ def _whole(value: Any, kind: pa.DataType) -> int:
     return number
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-033
-def moment_of(value: datetime | date | str | float  # ISO text, date or time, or seconds since 1970
-              ) -> datetime:  # UTC
+def moment_of(
+    value: datetime | date | str | float,  # ISO text, date or time, or seconds since 1970
+) -> datetime:  # UTC
     "A moment; text and times without a zone are in UTC."
     if isinstance(value, (int, float)):
         return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value)
@@ -187,17 +209,18 @@ Schema = Mapping[str, Union[str, pa.DataType]]  # source columns in the source's
 NOT_LOGGED = type("NotLogged", (), {"__repr__": lambda self: "NOT_LOGGED"})()  # in place of a value of a change
 
 
-def typed_rows(rows: Iterable[Sequence | Mapping],  # tuples in the order of the schema, or dictionaries
-               schema: Schema  # like {"id": "int", "price": "decimal(10,2)"}
-               ) -> pa.Table:  # one row per given row; every column optional, even the key
+def typed_rows(
+    rows: Iterable[Sequence | Mapping],  # tuples in the order of the schema, or dictionaries
+    schema: Schema,  # like {"id": "int", "price": "decimal(10,2)"}
+) -> pa.Table:  # one row per given row; every column optional, even the key
     "Rows as an Arrow table with exactly these types."
     rows = [[row.get(c) for c in schema] if isinstance(row, Mapping) else list(row) for row in rows]
     if odd := next((row for row in rows if len(row) != len(schema)), None):
-        raise ValueError(f"a row of {len(odd)} values for {len(schema)} columns "
-                         f"({', '.join(schema)}): {odd}")
+        raise ValueError(f"a row of {len(odd)} values for {len(schema)} columns ({', '.join(schema)}): {odd}")
     kinds = {name: arrow_type(kind) for name, kind in schema.items()}
-    return pa.table({name: _column([row[place] for row in rows], kind, name)
-                     for place, (name, kind) in enumerate(kinds.items())})
+    return pa.table(
+        {name: _column([row[place] for row in rows], kind, name) for place, (name, kind) in enumerate(kinds.items())}
+    )
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-042
 def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
@@ -211,9 +234,11 @@ def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
     return pa.array(done, kind)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #1a1dfb37
-def with_markers(data: pa.Table,  # typed
-                 rows: Sequence[Sequence | Mapping],  # it was made of
-                 settings: DmsSettings) -> pa.Table:
+def with_markers(
+    data: pa.Table,  # typed
+    rows: Sequence[Sequence | Mapping],  # it was made of
+    settings: DmsSettings,
+) -> pa.Table:
     "The table with the text for values that were not logged, in columns that are texts then."
     if settings.data_format != "csv" or not (settings.use_csv_no_sup_value and settings.csv_no_sup_value):
         return data
@@ -226,8 +251,9 @@ def with_markers(data: pa.Table,  # typed
     return data
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-045
-def _around(data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps: Sequence, sequences: Sequence,
-            images: pa.Table) -> pa.Table:
+def _around(
+    data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps: Sequence, sequences: Sequence, images: pa.Table
+) -> pa.Table:
     "`Op`, timestamp (the only required column), source columns, sequence, before images."
     fields, columns = list(data.schema), list(data.columns)
     if settings.timestamp_column:
@@ -246,8 +272,13 @@ def _around(data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps:
 Before = Sequence[Union[Mapping, Sequence, None]]  # old rows: dictionaries, tuples of the source's columns, or None
 
 
-def _images(data: pa.Table, settings: DmsSettings, key: Sequence[str],
-            ops: Sequence[str | None] = (), before: Before | None = None) -> pa.Table:
+def _images(
+    data: pa.Table,
+    settings: DmsSettings,
+    key: Sequence[str],
+    ops: Sequence[str | None] = (),
+    before: Before | None = None,
+) -> pa.Table:
     "The before images of all rows, without their prefix; null where there is no old row."
     wanted = {"": (), "pk-only": key, "all": data.column_names}[settings.before_image]
     kinds = {field.name: field.type for field in data.schema if field.name in wanted}
@@ -261,16 +292,19 @@ def _changed_keys(images: pa.Table, data: pa.Table, key: Sequence[str]) -> pa.Ta
     "What PostgreSQL logs of an old row: the key, if it has changed."
     pairs = [zip(images[name].to_pylist(), data[name].to_pylist()) for name in key]
     changed = pa.array([any(old != new for old, new in row) for row in zip(*pairs)], pa.bool_())
-    columns = {name: pc.if_else(changed if name in key else False, column, pa.scalar(None, column.type))
-               for name, column in zip(images.column_names, images.columns)}
+    columns = {
+        name: pc.if_else(changed if name in key else False, column, pa.scalar(None, column.type))
+        for name, column in zip(images.column_names, images.columns)
+    }
     return pa.table(columns, schema=images.schema)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-047
-def load_columns(data: pa.Table,  # the source's columns
-                 settings: DmsSettings,  # of the task
-                 at: datetime,  # when the first row was transferred, or the task began
-                 key: Sequence[str] = ()  # of the table, for before images
-                 ) -> pa.Table:  # one row per row of the source
+def load_columns(
+    data: pa.Table,  # the source's columns
+    settings: DmsSettings,  # of the task
+    at: datetime,  # when the first row was transferred, or the task began
+    key: Sequence[str] = (),  # of the table, for before images
+) -> pa.Table:  # one row per row of the source
     "The columns of a load file around those of the source."
     first = int((as_utc(at) - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(microseconds=1))
     rows = data.num_rows
@@ -281,14 +315,16 @@ def load_columns(data: pa.Table,  # the source's columns
     return _around(data, settings, ops, stamps, [""] * rows, _images(data, settings, key))
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-050
-def change_columns(data: pa.Table,  # the source's columns, one row per change, in order
-                   ops: Sequence[str | None] | None,  # I, U or D of each; None leaves the column out
-                   settings: DmsSettings,  # of the task
-                   commits: Sequence[datetime],  # commit time of each change
-                   sequences: Sequence[str],  # change sequence of each
-                   *, key: Sequence[str] = (),  # of the table; without one, deleted rows stay whole
-                   before: Before | None = None  # the old row of each update, for before images
-                   ) -> pa.Table:  # one row per change that the settings let through
+def change_columns(
+    data: pa.Table,  # the source's columns, one row per change, in order
+    ops: Sequence[str | None] | None,  # I, U or D of each; None leaves the column out
+    settings: DmsSettings,  # of the task
+    commits: Sequence[datetime],  # commit time of each change
+    sequences: Sequence[str],  # change sequence of each
+    *,
+    key: Sequence[str] = (),  # of the table; without one, deleted rows stay whole
+    before: Before | None = None,  # the old row of each update, for before images
+) -> pa.Table:  # one row per change that the settings let through
     "The columns of a change file around those of the source."
     images = _images(data, settings, key, ops or (), before)
     if ops is None:
@@ -303,8 +339,10 @@ def change_columns(data: pa.Table,  # the source's columns, one row per change, 
 def _keys_of_deletes(data: pa.Table, ops: Sequence[str | None], key: Sequence[str]) -> pa.Table:
     "The rows, but of deletes only the key."
     whole = pa.array([op != "D" for op in ops], pa.bool_())
-    columns = [column if name in key else pc.if_else(whole, column, pa.scalar(None, column.type))
-               for name, column in zip(data.column_names, data.columns)]
+    columns = [
+        column if name in key else pc.if_else(whole, column, pa.scalar(None, column.type))
+        for name, column in zip(data.column_names, data.columns)
+    ]
     return pa.table(columns, schema=data.schema)
 
 
@@ -313,14 +351,16 @@ def _is_kept(op: str | None, settings: DmsSettings) -> bool:
     return op == "I" if settings.cdc_inserts_only else op != "D" or not settings.cdc_inserts_and_updates
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-053
-def put_file(landing: str | Path,  # the folder above the schemas, or above `bucket_folder`
-             table: TableRef | str,  # like "sampledb.product"
-             path: str,  # below the table's folder
-             data: pa.Table,  # all columns of the file
-             settings: DmsSettings = DmsSettings(),  # of the task
-             *, replace: bool = False,  # else an existing file of that name raises FileExistsError
-             time: float | datetime | None = None  # object time to set, as epoch seconds or UTC; else now
-             ) -> Path:  # of the file
+def put_file(
+    landing: str | Path,  # the folder above the schemas, or above `bucket_folder`
+    table: TableRef | str,  # like "sampledb.product"
+    path: str,  # below the table's folder
+    data: pa.Table,  # all columns of the file
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    replace: bool = False,  # else an existing file of that name raises FileExistsError
+    time: float | datetime | None = None,  # object time to set, as epoch seconds or UTC; else now
+) -> Path:  # of the file
     "Writes one file like DMS, so that it appears complete."
     table = TableRef.parse(table) if isinstance(table, str) else table
     write = _write_parquet if settings.data_format == "parquet" else _write_csv
@@ -328,8 +368,9 @@ def put_file(landing: str | Path,  # the folder above the schemas, or above `buc
     return _put(Path(landing), target, partial(write, data, settings=settings), replace, time)
 
 
-def _put(landing: Path, target: Path, write: Callable[..., object], replace: bool,
-         time: float | datetime | None) -> Path:
+def _put(
+    landing: Path, target: Path, write: Callable[..., object], replace: bool, time: float | datetime | None
+) -> Path:
     "Lets `write` write under a hidden name and gives the file its own when it is complete."
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = landing / f".{uuid.uuid4().hex}.writing"
@@ -351,9 +392,15 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
         data = _in_milliseconds(data)
     data = data.replace_schema_metadata(None)
     known = [f.name for f in data.schema if settings.enable_statistics and not pa.types.is_decimal(f.type)]
-    with pq.ParquetWriter(path, data.schema, version="1.0" if settings.parquet_version == "parquet-1-0" else "2.4",
-                          compression="gzip" if settings.gzip else "none", store_schema=False,
-                          use_dictionary=settings.encoding_type != "plain", write_statistics=known or False) as file:
+    with pq.ParquetWriter(
+        path,
+        data.schema,
+        version="1.0" if settings.parquet_version == "parquet-1-0" else "2.4",
+        compression="gzip" if settings.gzip else "none",
+        store_schema=False,
+        use_dictionary=settings.encoding_type != "plain",
+        write_statistics=known or False,
+    ) as file:
         file.write_table(data, settings.row_group_length)
         if note:
             file.add_key_value_metadata(note)
@@ -365,8 +412,10 @@ def _in_milliseconds(data: pa.Table) -> pa.Table:
     return data.cast(pa.schema([f.with_type(kind) for f, kind in zip(data.schema, kinds)]), safe=False)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #b1a75e78
-def _texts(column: pa.ChunkedArray,  # of one type
-           settings: DmsSettings) -> list[str | None]:
+def _texts(
+    column: pa.ChunkedArray,  # of one type
+    settings: DmsSettings,
+) -> list[str | None]:
     "The values of a column as DMS writes them into CSV."
     kind, values = column.type, column.to_pylist()
     if pa.types.is_timestamp(kind):
@@ -381,14 +430,18 @@ def _texts(column: pa.ChunkedArray,  # of one type
     return [v if v is None else str(v) for v in values]
 
 
-def _text(value: Any,  # of any Python type, or a text already
-          settings: DmsSettings) -> str | None:
+def _text(
+    value: Any,  # of any Python type, or a text already
+    settings: DmsSettings,
+) -> str | None:
     "One value as DMS writes it into CSV."
     return value if value is None or isinstance(value, str) else _texts(pa.chunked_array([[value]]), settings)[0]
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #1ce0cc22
-def _csv_row(row: Sequence[str | None],  # the fields
-             settings: DmsSettings) -> str:
+def _csv_row(
+    row: Sequence[str | None],  # the fields
+    settings: DmsSettings,
+) -> str:
     "A row of a CSV file."
     special = ('"', settings.csv_delimiter, settings.csv_row_delimiter, "\n", "\r")
 
@@ -417,17 +470,19 @@ def _write_rows(rows: Iterable[Sequence[str | None]], path: Path, settings: DmsS
 Rows = Union[pa.Table, Iterable[Union[Sequence, Mapping]]]
 
 
-def write_load(landing: str | Path,  # the folder above the schemas
-               table: TableRef | str,  # like "sampledb.product"
-               rows: Rows,  # the source's rows: tuples, dictionaries, or an Arrow table
-               schema: Schema | None = None,  # not needed for an Arrow table
-               number: int = 1,  # of the file
-               settings: DmsSettings = DmsSettings(),  # of the task
-               *, at: datetime | None = None,  # when rows were transferred (timestamp column); else now
-               folder: str = "",  # of a segment or partition
-               key: Sequence[str] = (),  # of the table, for before images
-               time: float | datetime | None = None  # object time; else now
-               ) -> Path:  # of the file
+def write_load(
+    landing: str | Path,  # the folder above the schemas
+    table: TableRef | str,  # like "sampledb.product"
+    rows: Rows,  # the source's rows: tuples, dictionaries, or an Arrow table
+    schema: Schema | None = None,  # not needed for an Arrow table
+    number: int = 1,  # of the file
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    at: datetime | None = None,  # when rows were transferred (timestamp column); else now
+    folder: str = "",  # of a segment or partition
+    key: Sequence[str] = (),  # of the table, for before images
+    time: float | datetime | None = None,  # object time; else now
+) -> Path:  # of the file
     "Writes one load file, over an earlier one of that number."
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, schema or {})
     data = load_columns(data, settings, at or datetime.now(timezone.utc), key)
@@ -435,20 +490,22 @@ def write_load(landing: str | Path,  # the folder above the schemas
     return put_file(landing, table, path, data, settings, replace=True, time=time)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-063
-def write_changes(landing: str | Path,  # the folder above the schemas
-                  table: TableRef | str,  # like "sampledb.product"
-                  rows: Rows,  # Op, then the source's columns: tuples, dictionaries, an Arrow table
-                  closed: str | datetime,  # a name, "20181215-100311204", that is free; or a time
-                  schema: Schema | None = None,  # of the source's columns; not needed for an Arrow table
-                  settings: DmsSettings = DmsSettings(),  # of the task
-                  *, op: bool = True,  # False: rows without Op, a file without it
-                  commits: Sequence[datetime] | None = None,  # commit times, one per row
-                  sequences: Sequence[str] | None = None,  # change sequences, one per row
-                  folder: str = "",  # else the date folder of the first change
-                  key: Sequence[str] = (),  # of the table, for before images and deletes
-                  before: Before | None = None,  # the old row of each update, one per row
-                  time: float | datetime | None = None  # object time; else now
-                  ) -> Path | None:  # of the file; None: the settings let no change through
+def write_changes(
+    landing: str | Path,  # the folder above the schemas
+    table: TableRef | str,  # like "sampledb.product"
+    rows: Rows,  # Op, then the source's columns: tuples, dictionaries, an Arrow table
+    closed: str | datetime,  # a name, "20181215-100311204", that is free; or a time
+    schema: Schema | None = None,  # of the source's columns; not needed for an Arrow table
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    op: bool = True,  # False: rows without Op, a file without it
+    commits: Sequence[datetime] | None = None,  # commit times, one per row
+    sequences: Sequence[str] | None = None,  # change sequences, one per row
+    folder: str = "",  # else the date folder of the first change
+    key: Sequence[str] = (),  # of the table, for before images and deletes
+    before: Before | None = None,  # the old row of each update, one per row
+    time: float | datetime | None = None,  # object time; else now
+) -> Path | None:  # of the file; None: the settings let no change through
     "Writes one change file; never replaces another."
     columns = {**({"Op": "string"} if op else {}), **(schema or {})}
     rows = rows if isinstance(rows, pa.Table) else list(rows)
@@ -480,9 +537,17 @@ def _change_name(closed: str | datetime, settings: DmsSettings) -> str:
     return f"{closed.removesuffix(f'.{settings.suffix}')}.{settings.suffix}"
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-066
-def _put_changes(landing: str | Path, table: TableRef | str, data: pa.Table, closed: str | datetime,
-                 settings: DmsSettings, folder: str, time: float | datetime | None) -> Path:
+def _put_changes(
+    landing: str | Path,
+    table: TableRef | str,
+    data: pa.Table,
+    closed: str | datetime,
+    settings: DmsSettings,
+    folder: str,
+    time: float | datetime | None,
+) -> Path:
     "Writes under the given name, or under the first free millisecond from the given time on."
+
     def write(then: str | datetime) -> Path:
         path = f"{folder}/{_change_name(then, settings)}".lstrip("/")
         return put_file(landing, table, path, data, settings, time=time)
@@ -501,39 +566,48 @@ def _first_free(closed: str | datetime, write: Callable[[str | datetime], Path])
             closed += timedelta(milliseconds=1)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-073
-def write_load_set(landing: str | Path,  # the folder above the schemas
-                   table: TableRef | str,  # like "sampledb.product"
-                   data: pa.Table,  # the source's rows
-                   settings: DmsSettings = DmsSettings(),  # of the task
-                   *, at: datetime | None = None,  # when the load began, for the timestamp column; else now
-                   key: Sequence[str] = (),  # of the table, for before images
-                   time: float | datetime | None = None  # object time; else now
-                   ) -> list[Path]:  # of the files, none for a table without rows
+def write_load_set(
+    landing: str | Path,  # the folder above the schemas
+    table: TableRef | str,  # like "sampledb.product"
+    data: pa.Table,  # the source's rows
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    at: datetime | None = None,  # when the load began, for the timestamp column; else now
+    key: Sequence[str] = (),  # of the table, for before images
+    time: float | datetime | None = None,  # object time; else now
+) -> list[Path]:  # of the files, none for a table without rows
     "Writes a full load, numbered from 1, in files of at most `max_file_size` KB of rows."
     at = at or datetime.now(timezone.utc)
     rows = max(1, int(settings.max_file_size * 1024 * data.num_rows / data.nbytes)) if data.num_rows else 1
     step = timedelta(microseconds=0 if settings.use_task_start_time else 1)
     starts = enumerate(range(0, data.num_rows, rows), 1)
-    return [write_load(landing, table, data.slice(start, rows), None, number, settings,
-                       at=at + start * step, key=key, time=time) for number, start in starts]
+    return [
+        write_load(
+            landing, table, data.slice(start, rows), None, number, settings, at=at + start * step, key=key, time=time
+        )
+        for number, start in starts
+    ]
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #88e254e6
-def transactions_name(closed: datetime,  # any zone
-                      settings: DmsSettings = DmsSettings()
-                      ) -> str:  # base name
+def transactions_name(
+    closed: datetime,  # any zone
+    settings: DmsSettings = DmsSettings(),
+) -> str:  # base name
     "The name of a file of transactions: its closing time in UTC, cut to milliseconds."
     utc = as_utc(closed)
     return f"CDC_TXN-{utc:%Y%m%d%H%M%S}{utc.microsecond // 1000:03d}.csv{'.gz' if settings.gzip else ''}"
 
 
-def write_transactions(landing: str | Path,  # the folder above the schemas, or above `bucket_folder`
-                       path: str,  # CdcPath, like "cdc"
-                       rows: Iterable[Sequence],  # Op, table, schema, values: texts as they are, others by their type
-                       closed: str | datetime,  # a name that is free, or a time
-                       settings: DmsSettings = DmsSettings(),  # of the task
-                       *, replace: bool = False,  # else an existing file of that name raises FileExistsError
-                       time: float | datetime | None = None  # object time; else now
-                       ) -> Path:  # of the file
+def write_transactions(
+    landing: str | Path,  # the folder above the schemas, or above `bucket_folder`
+    path: str,  # CdcPath, like "cdc"
+    rows: Iterable[Sequence],  # Op, table, schema, values: texts as they are, others by their type
+    closed: str | datetime,  # a name that is free, or a time
+    settings: DmsSettings = DmsSettings(),  # of the task
+    *,
+    replace: bool = False,  # else an existing file of that name raises FileExistsError
+    time: float | datetime | None = None,  # object time; else now
+) -> Path:  # of the file
     "Writes a file of the changes of all tables. It has no timestamp column, as its place is unknown."
     texts = [[_text(value, settings) for value in row] for row in rows]
     folder = Path(landing, settings.bucket_folder.strip("/"), path.strip("/"))

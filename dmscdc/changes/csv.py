@@ -29,8 +29,20 @@ import pyarrow.parquet as pq
 
 from .csv_values import typed
 from .read import OPS, SEQUENCE, STANDARD, is_sequence
-from .schema import OP, UNLOGGED, UNLOGGED_IN, WAY, Column, Schema, open_raw, plain, promised_nulls
-from .schema import in_words as in_file_words, read_pieces, unlogged_list
+from dmscdc.changes.schema import (
+    OP,
+    UNLOGGED,
+    UNLOGGED_IN,
+    WAY,
+    Column,
+    Schema,
+    open_raw,
+    plain,
+    promised_nulls,
+    read_pieces,
+    unlogged_list,
+)
+from .schema import in_words as in_file_words
 from ..errors import BadSetting, Nameless, Refused, Unreadable
 from ..landing.files import for_shell, parse_name, printable
 from ..storage.filesystem import fs_and_path, new_fs_and_path
@@ -59,8 +71,18 @@ class CsvFormat:
     renamed: tuple[str, ...] = ()  # columns that got another name, in either format: old, new, old, new, in order
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #9cd24702
-_KINDS = {"delimiter": str, "quote": str, "nulls": (list, tuple), "header": (bool, type(None)), "timestamp": str,
-          "more": (list, tuple), "inserts": bool, "marker": str, "unlogged": (list, tuple), "renamed": (list, tuple)}
+_KINDS = {
+    "delimiter": str,
+    "quote": str,
+    "nulls": (list, tuple),
+    "header": (bool, type(None)),
+    "timestamp": str,
+    "more": (list, tuple),
+    "inserts": bool,
+    "marker": str,
+    "unlogged": (list, tuple),
+    "renamed": (list, tuple),
+}
 
 
 def check_csv(given: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
@@ -148,7 +170,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
     "For a decoder: a byte that is not UTF-8 becomes two marks, one for each half of it."
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    halves = [half for byte in error.object[error.start:error.end] for half in divmod(byte, 16)]
+    halves = [half for byte in error.object[error.start : error.end] for half in divmod(byte, 16)]
     return "".join(chr(_MARK + half) for half in halves), error.end
 
 
@@ -194,7 +216,6 @@ def _opened(url: str, path: str) -> Iterator[pa.NativeFile]:
     with fs.open_input_stream(there, compression="gzip" if start == _GZIP else None) as file:
         yield file
 
-
 # %% ../../notebooks/05_changes/10_csv.ipynb #6495cce5
 _Skipped = dict[int, tuple[int, str]]  # rows of another length: number in the file, from 1 -> its fields, its text
 
@@ -208,20 +229,30 @@ def _reader(file: Any, how: CsvFormat, fields: int, block: int, skipped: _Skippe
 
     names = [f"f{i}" for i in range(fields)]
     reading = pacsv.ReadOptions(use_threads=False, block_size=block, column_names=names)
-    parsing = pacsv.ParseOptions(delimiter=how.delimiter, quote_char=how.quote or False, ignore_empty_lines=False,
-                                 newlines_in_values=bool(how.quote), invalid_row_handler=skip)
-    converting = pacsv.ConvertOptions(check_utf8=False, column_types=dict.fromkeys(names, pa.binary()),
-                                      null_values=list(how.nulls), strings_can_be_null=True,
-                                      quoted_strings_can_be_null=False)
+    parsing = pacsv.ParseOptions(
+        delimiter=how.delimiter,
+        quote_char=how.quote or False,
+        ignore_empty_lines=False,
+        newlines_in_values=bool(how.quote),
+        invalid_row_handler=skip,
+    )
+    converting = pacsv.ConvertOptions(
+        check_utf8=False,
+        column_types=dict.fromkeys(names, pa.binary()),
+        null_values=list(how.nulls),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
     return pacsv.open_csv(file, reading, parsing, converting)
 
 
 def _check_quotes(path: str, how: CsvFormat, count: int) -> None:
     "Raises `Unreadable` for a quote that is not closed."
     if count % 2:
-        raise Unreadable(f"{path}: it has {count:,} quotes, an odd number: one is not closed. The file is damaged, or "
-                         f"its endpoint writes values raw (Rfc4180=false): dmscdc table set … --csv quote=. {WAY}")
-
+        raise Unreadable(
+            f"{path}: it has {count:,} quotes, an odd number: one is not closed. The file is damaged, or "
+            f"its endpoint writes values raw (Rfc4180=false): dmscdc table set … --csv quote=. {WAY}"
+        )
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #755d0c1b
 _BLOCKS = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
@@ -372,8 +403,10 @@ def _other_delimiter(table: str, rows: Sequence[Fields], fits: Container[int] = 
     for one, typed_as in ((";", "';'"), ("|", "'|'"), ("\t", "\\t"), (",", ",")):
         counts = {text.count(one) + 1 for text in whole}
         if len(whole) == len(rows) > 0 and len(counts) == 1 and counts.pop() in fits:
-            return (f". Its rows are one field each; divided at {one!r} they fit: "
-                    f"dmscdc table set {for_shell(table)} --csv delimiter={typed_as}")
+            return (
+                f". Its rows are one field each; divided at {one!r} they fit: "
+                f"dmscdc table set {for_shell(table)} --csv delimiter={typed_as}"
+            )
     return ""
 
 
@@ -396,7 +429,6 @@ def _by_place(table: str, path: str, how: CsvFormat, rows: Sequence[Fields]) -> 
     if len(found) > 1 and found[0][0] == found[1][0]:
         raise _two_ways(table, path, *(way for _, way in found[:2]))
     return found[0][1]
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #72c1d5f4
 def _first_odd(layout: Schema, columns: Schema, how: CsvFormat, rows: Sequence[Fields]) -> str:
@@ -422,8 +454,10 @@ def _would_fit(table: str, how: CsvFormat, path: str, rows: Sequence[Fields]) ->
     mine = version_at(how, path)[1]
     without_op = (way for way in _ways(replace(how, inserts=True), mine, is_change) if way[0].name != OP)
     if is_change and not how.inserts and any(fits(way, mine) for way in without_op):
-        return (" Without Op it would fit; DMS leaves it out with CdcInsertsOnly=true. If so, every row is an insert: "
-                f"dmscdc table set {for_shell(table)} --csv inserts=true.")
+        return (
+            " Without Op it would fit; DMS leaves it out with CdcInsertsOnly=true. If so, every row is an insert: "
+            f"dmscdc table set {for_shell(table)} --csv inserts=true."
+        )
     for other, columns in (("", how.columns), *how.versions):
         if other != since and any(fits(way, columns) for way in _ways(how, columns, is_change)):
             return f" The definition {valid_from(other)} would fit ({len(columns)} columns)."
@@ -445,11 +479,15 @@ def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: 
         also = f"{', '.join(map(str, fits[:-1]))} or {fits[-1]}" if fits[1:] else f"{fits[0]}"
         op = "after Op" if is_change and not how.inserts else "with or without Op"
         fields = f"{found[0]} field{'s' * (found[0] != 1)}"
-        said = (f"a row of {path} has {fields}; {known}, so {also} fields were expected: {op}, with or "
-                "without a timestamp before them and what rules add behind them, each in its place.")
+        said = (
+            f"a row of {path} has {fields}; {known}, so {also} fields were expected: {op}, with or "
+            "without a timestamp before them and what rules add behind them, each in its place."
+        )
         if found[0] in fits:
-            said = (f"a row of {path} has {fields}; {known}. So many could be, {op}, with or without a timestamp "
-                    "before them and what rules add behind them, but not with these values.")
+            said = (
+                f"a row of {path} has {fields}; {known}. So many could be, {op}, with or without a timestamp "
+                "before them and what rules add behind them, but not with these values."
+            )
     same = [row for row in rows if len(row) == found[0]]
     last = [values for one in ways if len(one) == found[0] for c, values in zip(one, zip(*same)) if c == columns[-1]]
     is_number = is_change and any(all(is_sequence(value, "", name) for value in values) for values in last)
@@ -462,7 +500,8 @@ def _no_way(table: str, path: str, how: CsvFormat, rows: Sequence[Fields], way: 
         f"{said} If its columns are others: dmscdc table columns {for_shell(table)} --ddl FILE{begins}. If rules of "
         f"the task add columns behind those of the source (now: {more}): dmscdc table set {for_shell(table)} "
         f"--csv more=A,B"
-        f"{_other_delimiter(table, rows, fits)}")
+        f"{_other_delimiter(table, rows, fits)}"
+    )
 
 
 def _two_ways(table: str, path: str, one: Schema, other: Schema) -> Unreadable:
@@ -471,7 +510,8 @@ def _two_ways(table: str, path: str, one: Schema, other: Schema) -> Unreadable:
     return Unreadable(
         f"the fields of {path} may be {ways}; both fit, so neither is taken. Say which columns rules of the "
         f"task add: dmscdc table set {for_shell(table)} --csv more=A,B, or --csv more= for none; or let its endpoint "
-        "write headers (AddColumnName=true)")
+        "write headers (AddColumnName=true)"
+    )
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #bf1faf93
 def _names_in(how: CsvFormat, columns: Schema) -> set[str]:
@@ -499,7 +539,8 @@ def _has_header(table: str, path: str, how: CsvFormat, head: Sequence[Fields]) -
         raise Unreadable(
             f"the first row of {path} is {','.join(map(str, first))}, which may be a header or a row of texts. "
             "If its files begin with the names of their columns (AddColumnName=true): dmscdc table set "
-            f"{for_shell(table)} --csv header=true; if not: dmscdc table set {for_shell(table)} --csv header=false")
+            f"{for_shell(table)} --csv header=true; if not: dmscdc table set {for_shell(table)} --csv header=false"
+        )
     return all(names)
 
 
@@ -519,7 +560,6 @@ def _by_header(table: str, path: str, how: CsvFormat, cells: Fields, rows: Seque
         known |= {c.name.lower(): c.type for c in columns} | {c.name: c.type for c in columns}
     known |= {f"{_IMAGE}{name}": kind for name, kind in known.items()}
     return tuple(Column(n, known.get(n, known.get(n.lower(), "string"))) for n in (n or how.timestamp for n in names))
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #8cccaf2b
 @dataclass(frozen=True)
@@ -544,7 +584,6 @@ def layout_of(
     if not columns:
         raise _no_names(table, path, head)
     return CsvLayout(_by_place(table, path, how, head) if head else columns)
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #d47372c2
 MOST = 10_000  # bad rows that are kept of a load or batch; more refuse it
@@ -579,15 +618,16 @@ class _Work:
         self.bad.append(BadRow(self.path, number - 1 - self.layout.header, _unmarked(reason), _unmarked(text[:_TEXT])))
         self.every.append(self.bad[-1])
         if len(self.every) > MOST:
-            raise Unreadable(f"{self.path}: more than {MOST:,} rows cannot be read, and counting stopped there. One of "
-                             f"them is {place_of(self.bad[0])}: {self.bad[0].reason}. {WAY}")
+            raise Unreadable(
+                f"{self.path}: more than {MOST:,} rows cannot be read, and counting stopped there. One of "
+                f"them is {place_of(self.bad[0])}: {self.bad[0].reason}. {WAY}"
+            )
 
 
 def place_of(bad: Any) -> str:  # a `BadRow`, or another row with path, row and line
     "Where a row is, as people count: row 2 (line 3) of a file."
     line = f" (line {bad.line:,})" if getattr(bad, "line", 0) else ""
     return f"row {bad.row + 1:,}{line} of {bad.path}"
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #40889b5d
 def _note_skipped(work: _Work, number: int) -> None:
@@ -596,8 +636,10 @@ def _note_skipped(work: _Work, number: int) -> None:
     work.note(number, f"{fields} fields, where {len(work.layout.columns)} were expected", text)
     if "\n" in text:
         bad = work.bad[-1]
-        raise Unreadable(f"{work.path}: row {bad.row + 1:,} goes over several lines and has {bad.reason}; is a quote "
-                         f"not closed, or the file cut? It begins with {bad.text[:60]!r}. {WAY}")
+        raise Unreadable(
+            f"{work.path}: row {bad.row + 1:,} goes over several lines and has {bad.reason}; is a quote "
+            f"not closed, or the file cut? It begins with {bad.text[:60]!r}. {WAY}"
+        )
 
 
 def _places(work: _Work, rows: int) -> np.ndarray:
@@ -646,7 +688,6 @@ def _with_texts(url: str, work: _Work, whole: bool = True) -> list[BadRow]:
     if whole and record != work.at - work.layout.header:  # pyarrow saw other rows: a lone return, a quote in a text
         texts = {}
     return [replace(bad, **texts.get(bad.row, {})) for bad in sorted(work.bad, key=lambda bad: bad.row)]
-
 
 # %% ../../notebooks/05_changes/10_csv.ipynb #bc2c26fd
 def _without_header(work: _Work, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -71,7 +71,6 @@ def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
     exact = [_exact(one, kind) for one in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()]
     return pc.coalesce(values, pa.array(exact, kind))
 
-
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #ff029c74
 _TRUE, _FALSE = ["1", "t", "true", "y", "yes"], ["0", "f", "false", "n", "no"]
 
@@ -108,8 +107,16 @@ def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #3785d045
 _READERS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    "tinyint": _whole, "smallint": _whole, "int": _whole, "bigint": _whole, "float": _floating, "double": _floating,
-    "boolean": _boolean, "date": _day, "timestamp": _moment, "binary": _bytes,
+    "tinyint": _whole,
+    "smallint": _whole,
+    "int": _whole,
+    "bigint": _whole,
+    "float": _floating,
+    "double": _floating,
+    "boolean": _boolean,
+    "date": _day,
+    "timestamp": _moment,
+    "binary": _bytes,
 }
 
 

@@ -32,38 +32,69 @@ class Definition:
 _TEXT = "char varchar tinytext text mediumtext longtext clob nclob ntext nchar nvarchar character json xml long"
 _KINDS = {
     "mysql": {
-        "tinyint bool boolean": "tinyint", "smallint year": "smallint", "mediumint int integer": "int",
-        "bigint serial": "bigint", "float double real": "double", "date": "date", "datetime timestamp": "timestamp",
+        "tinyint bool boolean": "tinyint",
+        "smallint year": "smallint",
+        "mediumint int integer": "int",
+        "bigint serial": "bigint",
+        "float double real": "double",
+        "date": "date",
+        "datetime timestamp": "timestamp",
         f"{_TEXT} time enum set": "string",
-        "binary varbinary tinyblob blob mediumblob longblob geometry point linestring polygon": "binary"},
+        "binary varbinary tinyblob blob mediumblob longblob geometry point linestring polygon": "binary",
+    },
     "postgresql": {
-        "smallint int2 smallserial serial2": "smallint", "int integer int4 serial serial4 oid": "int",
-        "bigint int8 bigserial serial8": "bigint", "real float4": "float", "double float8": "double",
-        "boolean bool": "boolean", "date": "date", "timestamp timestamptz": "timestamp", "bytea": "binary",
+        "smallint int2 smallserial serial2": "smallint",
+        "int integer int4 serial serial4 oid": "int",
+        "bigint int8 bigserial serial8": "bigint",
+        "real float4": "float",
+        "double float8": "double",
+        "boolean bool": "boolean",
+        "date": "date",
+        "timestamp timestamptz": "timestamp",
+        "bytea": "binary",
         f"{_TEXT} bpchar citext uuid jsonb inet cidr macaddr macaddr8 interval bit varbit hstore time timetz tsvector "
         "tsquery point line lseg box path polygon circle name int4range int8range numrange tsrange tstzrange daterange "
-        "pg_lsn": "string"},
+        "pg_lsn": "string",
+    },
     "oracle": {
-        "float binary_double": "double", "binary_float": "float", "integer int smallint": "decimal(38,0)",
-        "date timestamp": "timestamp", "boolean": "boolean", "raw blob bfile": "binary",
-        f"{_TEXT} varchar2 nvarchar2 xmltype rowid urowid interval": "string"},
+        "float binary_double": "double",
+        "binary_float": "float",
+        "integer int smallint": "decimal(38,0)",
+        "date timestamp": "timestamp",
+        "boolean": "boolean",
+        "raw blob bfile": "binary",
+        f"{_TEXT} varchar2 nvarchar2 xmltype rowid urowid interval": "string",
+    },
     "sqlserver": {
-        "bit": "boolean", "tinyint smallint": "smallint", "int integer": "int", "bigint": "bigint", "real": "float",
-        "money": "decimal(19,4)", "smallmoney": "decimal(10,4)", "date": "date",
-        "datetime datetime2 smalldatetime": "timestamp", "binary varbinary image rowversion timestamp": "binary",
-        f"{_TEXT} time datetimeoffset uniqueidentifier sysname sql_variant hierarchyid geography geometry": "string"},
+        "bit": "boolean",
+        "tinyint smallint": "smallint",
+        "int integer": "int",
+        "bigint": "bigint",
+        "real": "float",
+        "money": "decimal(19,4)",
+        "smallmoney": "decimal(10,4)",
+        "date": "date",
+        "datetime datetime2 smalldatetime": "timestamp",
+        "binary varbinary image rowversion timestamp": "binary",
+        f"{_TEXT} time datetimeoffset uniqueidentifier sysname sql_variant hierarchyid geography geometry": "string",
+    },
 }
-_TYPES = {engine: {word: kind for words, kind in kinds.items() for word in words.split()}
-          for engine, kinds in _KINDS.items()}
+_TYPES = {
+    engine: {word: kind for words, kind in kinds.items() for word in words.split()} for engine, kinds in _KINDS.items()
+}
 _TYPES["sqlite"] = {**_TYPES["mysql"], "bool": "boolean", "boolean": "boolean"}  # as the stand-in for DMS writes it
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #e1f2b485
 _DECIMALS = {  # what a type without digits has
-    "mysql": (10, 0), "postgresql": (28, 6), "oracle": (38, 10), "sqlserver": (18, 0), "sqlite": (10, 0),
+    "mysql": (10, 0),
+    "postgresql": (28, 6),
+    "oracle": (38, 10),
+    "sqlserver": (18, 0),
+    "sqlite": (10, 0),
 }
 _UNBOUNDED = {
     "postgresql": "has no digits of its own, DMS writes it with 28 and 6 behind the point and cuts the rest "
-                  "(unless MapUnboundedNumericAsString)",
+    "(unless MapUnboundedNumericAsString)",
     "oracle": "has no digits of its own, DMS writes it with 38 and 10 behind the point (see NumberDatatypeScale)",
 }
 
@@ -80,8 +111,10 @@ def _decimal(engine: str, digits: Sequence[str]) -> tuple[str, str]:  # type; wh
     return f"decimal({whole},{scale})", ""
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #9109df3d
-_LOBS = set("tinytext text mediumtext longtext clob nclob ntext xml xmltype json jsonb long tinyblob blob mediumblob "
-            "longblob bytea image bfile geography geometry".split())
+_LOBS = set(
+    "tinytext text mediumtext longtext clob nclob ntext xml xmltype json jsonb long tinyblob blob mediumblob "
+    "longblob bytea image bfile geography geometry".split()
+)
 _WIDER = {"tinyint": "smallint", "smallint": "int", "int": "bigint", "bigint": "decimal(20,0)"}
 
 
@@ -137,14 +170,17 @@ def lake_type(
 # %% ../../notebooks/05_changes/08_definition.ipynb #21b570a6
 _COMMENTS = re.compile(r"('(?:[^'\\]|\\.|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME = r"(?:\"[^\"]+\"|`[^`]+`|\[[^\]]+\]|[\w$#]+)"
-_CREATE = re.compile(rf"\bcreate\s+(?:(?:global|local|temporary|temp|unlogged)\s+)*table\s+(?:if\s+not\s+exists\s+)?"
-                     rf"({_NAME}(?:\s*\.\s*{_NAME})*)\s*\(", re.IGNORECASE)
+_CREATE = re.compile(
+    rf"\bcreate\s+(?:(?:global|local|temporary|temp|unlogged)\s+)*table\s+(?:if\s+not\s+exists\s+)?"
+    rf"({_NAME}(?:\s*\.\s*{_NAME})*)\s*\(",
+    re.IGNORECASE,
+)
 _PIECES = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|[()]")
 
 
 def _plain(name: str) -> tuple[str, ...]:
     "The parts of a name, without quotes."
-    return tuple(part.strip("\"`[]") for part in re.findall(_NAME, name))
+    return tuple(part.strip('"`[]') for part in re.findall(_NAME, name))
 
 
 def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the table's name in parts; its body
@@ -155,7 +191,7 @@ def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the tabl
         for piece in _PIECES.finditer(text, start):
             depth += {"(": 1, ")": -1}.get(piece[0], 0)
             if not depth:
-                yield _plain(found[1]), text[start:piece.start()]
+                yield _plain(found[1]), text[start : piece.start()]
                 break
         else:
             raise BadSetting(f"the create table of {'.'.join(_plain(found[1]))} has a bracket that is not closed")
@@ -167,14 +203,26 @@ def _is_table(name: tuple[str, ...], table: TableRef) -> bool:
     return low[-1] == table.name.lower() and (len(low) < 2 or low[-2] == table.schema.lower())
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #9bfe4c62
-_ENGINES = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgresql", "postgres": "postgresql",
-            "oracle": "oracle", "sqlserver": "sqlserver", "mssql": "sqlserver", "tsql": "sqlserver"}
+_ENGINES = {
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "oracle": "oracle",
+    "sqlserver": "sqlserver",
+    "mssql": "sqlserver",
+    "tsql": "sqlserver",
+}
 _GLOT = {"postgresql": "postgres", "sqlserver": "tsql"}  # what sqlglot calls them
-_NO_COLUMN = set("constraint primary unique key index fulltext spatial check foreign exclude like period partition "
-                 "supplemental".split())
-_AFTER_TYPE = set("not null default primary unique key auto_increment autoincrement identity comment collate charset "
-                  "generated as references check constraint on enable disable sparse rowguidcol visible invisible "
-                  "stored virtual persisted encrypt masked storage compression using".split())
+_NO_COLUMN = set(
+    "constraint primary unique key index fulltext spatial check foreign exclude like period partition "
+    "supplemental".split()
+)
+_AFTER_TYPE = set(
+    "not null default primary unique key auto_increment autoincrement identity comment collate charset "
+    "generated as references check constraint on enable disable sparse rowguidcol visible invisible "
+    "stored virtual persisted encrypt masked storage compression using".split()
+)
 
 
 def _pieces(body: str, engine: str) -> list[list[Any]]:  # sqlglot's tokens
@@ -247,8 +295,10 @@ def _define(
         kind, loss = ("string", "") if text.lower() in enums else lake_type(text, engine)
         if not kind:
             what = f"column {printable(first.text)} has type {printable(text) or 'none'}"
-            raise BadSetting(f"{table}: {what}, which is not known of {engine}. "
-                             f"Give the columns as a list: dmscdc table columns {for_shell(table)} --json FILE")
+            raise BadSetting(
+                f"{table}: {what}, which is not known of {engine}. "
+                f"Give the columns as a list: dmscdc table columns {for_shell(table)} --json FILE"
+            )
         columns.append(Column(first.text, kind))
         notes += [f"column {first.text} {loss}"] if loss else []
         words = " ".join(token.text.lower() for token in rest)
@@ -308,8 +358,10 @@ def read_ddl(
     if not made:
         raise failed[0]
     if len(made) > 1:
-        raise BadSetting(f"{table}: its types mean different things in different databases; say which it is: --dialect "
-                         "mysql, postgresql, oracle or sqlserver")
+        raise BadSetting(
+            f"{table}: its types mean different things in different databases; say which it is: --dialect "
+            "mysql, postgresql, oracle or sqlserver"
+        )
     definition = next(iter(made.values()))
     return replace(definition, key=definition.key or _altered_key(text, table, [c.name for c in definition.columns]))
 
@@ -323,15 +375,16 @@ def defines(name: tuple[str, ...], table: TableRef) -> bool:
     "Whether a `create table` of this name is the table's."
     return _is_table(name, table)
 
-
 # %% ../../notebooks/05_changes/08_definition.ipynb #da02e6f8
 def _check_type(kind: str) -> str:  # the same
     "Check a type of the lake. Raises `BadSetting`."
     try:
         arrow_type(kind)
     except (KeyError, ValueError):
-        raise BadSetting(f"no type {kind!r}: there are tinyint, smallint, int, bigint, float, double, boolean, date, "
-                         "timestamp, string, binary and decimal(p,s)") from None
+        raise BadSetting(
+            f"no type {kind!r}: there are tinyint, smallint, int, bigint, float, double, boolean, date, "
+            "timestamp, string, binary and decimal(p,s)"
+        ) from None
     return kind
 
 
@@ -395,8 +448,10 @@ def with_version(
         except NotADmsName:
             is_change = False
         if not is_change:
-            raise BadSetting(f"{table}: --since names the first change file with these columns, like "
-                             f"20240705-201037892.csv, or {_LOAD}; not {since!r}")
+            raise BadSetting(
+                f"{table}: --since names the first change file with these columns, like "
+                f"20240705-201037892.csv, or {_LOAD}; not {since!r}"
+            )
         if not before:
             raise BadSetting(f"{table}: it has no columns yet for the files before {name}. First: {command} {_LOAD}")
     elif since == _LOAD or not before or not (is_loaded or before[1:]):
@@ -407,6 +462,6 @@ def with_version(
         raise BadSetting(
             f"{table}: files were read with other columns ({', '.join(n for n, _ in before[-1][1])}). If the new ones "
             f"begin with a change file: {command} 20240705-201037892.csv (its name); if all files have them: "
-            f"{command} {_LOAD}")
+            f"{command} {_LOAD}"
+        )
     return sorted([*(one for one in before if one[0] != name), (name, columns)], key=lambda one: one[0])
-

@@ -32,7 +32,8 @@ def met(
     images: Mapping[str, str],  # of `images_of_all`
 ) -> tuple[DataFrame, DataFrame]:  # rows that come or go: what, row, _cdc_file, _cdc_row; a row with the misses
     "What changes without a key make of a table, and how many of them met no row."
-    from pyspark.sql import Window, functions as F
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
 
     types = {c.name: c.type for c in schema}
     now = F.struct(*[F.col(quoted(name)) for name in images])
@@ -99,7 +100,8 @@ def doubles(
     names: Sequence[str],  # columns that both have
 ) -> list[tuple[str, int]]:  # _cdc_file and _cdc_row of inserts
     "Inserts that are equal to a row of the load, each of those rows once."
-    from pyspark.sql import Window, functions as F
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
 
     value = F.struct(*[F.col(quoted(name)) for name in names]).alias("value")
     came = changes.where(F.col(OP) == "I").select(value, FILE, ROW, AT)

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import ChangeFiles, quoted, read_changes
-from ..errors import OutOfMemory, Refused, Unreadable
-from ..landing.files import for_shell
 from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
 from .tasks import bounded_memory, is_small, lake_values, with_access
+from ..errors import OutOfMemory, Refused, Unreadable
+from ..landing.files import for_shell
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn, DataFrame, Row, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 # %% auto #0
 __all__ = ['KEYS_HERE', 'is_rising', 'keys_of_file', 'fit_here', 'are_different', 'can_tell', 'are_ranges_apart', 'are_apart',

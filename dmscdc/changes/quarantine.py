@@ -19,7 +19,9 @@ from ..errors import Refused
 from ..landing.files import TableRef, for_shell
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import SparkSession
+
     from dmscdc.changes.read import ChangeFiles
 
 # %% auto #0
@@ -212,9 +214,10 @@ _REST = "_rest"  # where a stream's reader keeps a record that is no change, and
 
 def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: the columns of text
     "Why a row cannot be applied, of a stream's record in the words of its reader; null for one that can."
+    from pyspark.sql import functions as F
+
     from dmscdc.changes.read import OPS, quoted
     from dmscdc.changes.schema import OP
-    from pyspark.sql import functions as F
 
     op = F.col(OP)
     named = F.when(op.isNull(), "null").otherwise(F.concat(F.lit("'"), op, F.lit("'")))
@@ -230,10 +233,11 @@ def bad_changes(
     keys: Sequence[str],  # () for a table without a key
 ) -> list[SetAside]:  # by file and row; at most one more than MOST
     "The rows of change files that cannot be applied."
+    from pyspark.sql import functions as F
+
     from dmscdc.changes.csv import MOST
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, OP, ROW
-    from pyspark.sql import functions as F
 
     rows, why = read_changes(spark, replace(files, images={})), "_cdc_why"
     text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
@@ -264,8 +268,9 @@ def is_applicable(
     names: Sequence[str],  # the source's columns
 ) -> SparkColumn:
     "A row of a load has a key, and any value at all."
-    from dmscdc.changes.read import quoted
     from pyspark.sql import functions as F
+
+    from dmscdc.changes.read import quoted
 
     whole = [F.col(quoted(k)).isNotNull() for k in keys]
     return reduce(and_, whole, reduce(or_, [F.col(quoted(n)).isNotNull() for n in names]))
@@ -277,10 +282,11 @@ def bad_load_rows(
     keys: Sequence[str],
 ) -> list[SetAside]:  # by file and row; at most one more than MOST
     "The rows of a load that have no key, or no value at all."
+    from pyspark.sql import functions as F
+
     from dmscdc.changes.csv import MOST
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, ROW
-    from pyspark.sql import functions as F
 
     names = [c.name for c in files.schema]
     nulls = [F.when(F.col(quoted(k)).isNull(), F.lit(f"key column {k} is null")) for k in keys]
@@ -312,10 +318,11 @@ def left_out_changes(
     files: ChangeFiles,  # of a table without a key
 ) -> LeftOut:
     "The updates and deletes of change files."
+    from pyspark.sql import functions as F
+
     from dmscdc.changes.csv import MOST
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, OP, ROW
-    from pyspark.sql import functions as F
 
     rows = read_changes(spark, replace(files, images={})).where(F.col(OP).isin("U", "D"))
     why = F.concat(F.when(F.col(OP) == "U", "an update").otherwise("a delete"), F.lit(f", {KEYLESS}"))

@@ -13,21 +13,39 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 from operator import or_
-from urllib.parse import quote
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from .derived import computed_by_spark
+from dmscdc.changes.schema import (
+    FILE,
+    OP,
+    ROW,
+    STANDARD,
+    UNLOGGED,
+    Column,
+    Footer,
+    Schema,
+    check_nulls,
+    check_rows,
+    ddl,
+    holds_sequence,
+    open_raw,
+    promised_nulls,
+    read_pieces,
+    stored,
+    unlogged_pattern,
+)
 from ..errors import Refused
 from ..landing.files import for_shell, parse_name
 from ..landing.layout import expression
 from ..storage.filesystem import read_url
-from .schema import FILE, OP, ROW, STANDARD, UNLOGGED, Column, Footer, Schema, check_nulls, check_rows
-from .schema import ddl, holds_sequence, open_raw, promised_nulls, read_pieces, stored, unlogged_pattern
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
@@ -301,13 +319,20 @@ def _with_old_keys(
     return _with_runs(rows.withColumns(moved))
 
 
-_FIRST, _LAST, _ROWS, _GOES_ON, _HEAD, _TAIL = ("_cdc_first", "_cdc_last", "_cdc_rows", "_cdc_goes_on", "_cdc_head",
-                                                "_cdc_tail")  # of a file, see below
+_FIRST, _LAST, _ROWS, _GOES_ON, _HEAD, _TAIL = (
+    "_cdc_first",
+    "_cdc_last",
+    "_cdc_rows",
+    "_cdc_goes_on",
+    "_cdc_head",
+    "_cdc_tail",
+)  # of a file, see below
 
 
 def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
     "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
-    from pyspark.sql import Window, functions as F
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
 
     line, other = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE), F.when(F.col(MOVE) == "", F.col(ROW))
     ends = {_FIRST: F.min(other), _LAST: F.max(other), _ROWS: F.max(ROW)}  # the first and last row that is no move
@@ -324,7 +349,6 @@ def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
     run = F.when(in_head, F.col(_HEAD)).when(in_tail, F.col(_TAIL))
     named = {RUN: F.when(F.col(MOVE) != "", run).cast("long")}
     return told.withColumns(named).select(*map(quoted, rows.columns), RUN)
-
 
 # %% ../../notebooks/05_changes/03_read.ipynb #389008d6
 def refuse_lost(

@@ -36,6 +36,7 @@ __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'O
 @dataclass(frozen=True)
 class Column:
     "One column: its name and its type as Spark's DDL writes it."
+
     name: str  # as the file spells it
     type: str  # e.g. "int", "decimal(10,2)", "string"
     of: str = field(default="", repr=False)  # what computes it, see `changes/derived`; "": it is the source's
@@ -68,10 +69,22 @@ def ddl(
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-013
 PLAIN = {
-    pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
-    pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)",
-    pa.float32(): "float", pa.float64(): "double", pa.bool_(): "boolean", pa.date32(): "date",
-    pa.string(): "string", pa.large_string(): "string", pa.binary(): "binary", pa.large_binary(): "binary",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
     pa.time32("ms"): "time",
 }
 
@@ -90,9 +103,17 @@ def column_type(
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-018
 ARROW = {
-    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
-    "string": pa.string(), "binary": pa.binary(), "timestamp": pa.timestamp("us", "UTC"),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", "UTC"),
 }
 
 
@@ -730,7 +751,6 @@ def by_policy(
     said = [words for words in grown.sentences if not any(words.startswith(f"column {c} added by ") for c in new)]
     left = [f"column {c} is left out (--schema-policy keep)" for c in new]
     return Evolution(tuple(c for c in grown.schema if c.name in known), (*said, *left), grown.absent, tuple(new))
-
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #4ad1b4a7
 def check_case(

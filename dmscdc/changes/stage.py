@@ -16,20 +16,63 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .fold import FIRST_OP, IS_INSERT, HAS_COLUMNS, WRITE, CAME, Folding, as_read, fold, key_codes
-from .fold import BadChange, FileSequence, FoldResult, PartialMove, Place, Reversal, UnfitText, with_runs
+from dmscdc.changes.fold import (
+    CAME,
+    FIRST_OP,
+    HAS_COLUMNS,
+    IS_INSERT,
+    WRITE,
+    BadChange,
+    FileSequence,
+    Folding,
+    FoldResult,
+    PartialMove,
+    Place,
+    Reversal,
+    UnfitText,
+    as_read,
+    fold,
+    key_codes,
+    with_runs,
+)
 from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
-from .schema import FILE, OP, OURS, ROW, UNLOGGED, WAY, Column, Schema, check_rows, ddl
-from .schema import open_raw
-from .schema import promised_nulls, read_raw
-from .tasks import Batches, check_sound, facts_in, facts_out, get_text, in_tasks, is_small, lake_values
-from .tasks import numbers_in, put_text, unique_columns, with_access, write_table
+from dmscdc.changes.schema import (
+    FILE,
+    OP,
+    OURS,
+    ROW,
+    UNLOGGED,
+    WAY,
+    Column,
+    Schema,
+    check_rows,
+    ddl,
+    open_raw,
+    promised_nulls,
+    read_raw,
+)
+from dmscdc.changes.tasks import (
+    Batches,
+    check_sound,
+    facts_in,
+    facts_out,
+    get_text,
+    in_tasks,
+    is_small,
+    lake_values,
+    numbers_in,
+    put_text,
+    unique_columns,
+    with_access,
+    write_table,
+)
 from ..errors import Refused, Unreadable
 from ..landing.files import for_shell
 from ..storage.filesystem import read_url, spark_url, stage_in_bucket
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'with_old_keys', 'read_file', 'fold_shuffled',
@@ -92,14 +135,13 @@ def with_old_keys(
     some = changes.take(at)
     old = {k: some[before].cast(some[k].type) for k, before in images.items()}
     codes = key_codes(pa.concat_tables([some.select(list(images)), pa.table(old)]), list(images))
-    differ = codes[: len(at)] != codes[len(at):]
+    differ = codes[: len(at)] != codes[len(at) :]
     moves = np.full(changes.num_rows, "", object)
     moves[at[differ]] = CAME
     keys, count = {k: pc.filter(values, pa.array(differ)) for k, values in old.items()}, int(differ.sum())
     ends = {n: changes[n].take(at[differ]) for n in changes.column_names} | keys
     ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat("out", count)}
     return pa.concat_tables([changes.append_column(MOVE, pa.array(moves, pa.string())), pa.table(ends)])
-
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-013
 def read_file(
@@ -187,6 +229,7 @@ def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     types = batch_types(batch.schema, len(batch.sets))
     return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(read_url(batch.url))
 
+
 def write_whole(
     found: DataFrame,  # a row of the source as a struct, _cdc_file, _cdc_row
     row: str,  # the struct
@@ -206,8 +249,13 @@ def write_whole(
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #af35d5be
 _FIRST = {  # facts of which the first is kept
-    "first_bad": BadChange, "first_image": Place, "partial_move": PartialMove, "against": Reversal,
-    "lowest": FileSequence, "late_lowest": FileSequence, "unfit": UnfitText,
+    "first_bad": BadChange,
+    "first_image": Place,
+    "partial_move": PartialMove,
+    "against": Reversal,
+    "lowest": FileSequence,
+    "late_lowest": FileSequence,
+    "unfit": UnfitText,
 }
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-020

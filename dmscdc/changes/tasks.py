@@ -21,11 +21,21 @@ import pyarrow.parquet as pq
 
 from .derived import computed
 from .read import NOT_UTF8
+from dmscdc.changes.schema import (
+    ROW,
+    WAY,
+    Column,
+    Schema,
+    arrow_type,
+    brief,
+    open_raw,
+    read_footer,
+    read_pieces,
+    stored,
+)
 from ..errors import ERRORS, LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..landing.layout import expression
-from ..storage.filesystem import credentials_for, use_credentials, new_fs_and_path, fs_and_path, stage_in_bucket
-from .schema import (ROW, WAY, Column, Schema, arrow_type, brief, open_raw, read_footer, read_pieces,
-                                   stored)
+from ..storage.filesystem import credentials_for, fs_and_path, new_fs_and_path, stage_in_bucket, use_credentials
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +181,7 @@ def _is_ascii(texts: pa.Array) -> bool:
     if not len(texts) or data is None:
         return True
     ends = np.frombuffer(ends, np.int64 if pa.types.is_large_string(texts.type) else np.int32)
-    used = np.frombuffer(data, np.int8)[ends[texts.offset]: ends[texts.offset + len(texts)]]
+    used = np.frombuffer(data, np.int8)[ends[texts.offset] : ends[texts.offset + len(texts)]]
     return not len(used) or bool(used.min() >= 0)
 
 
@@ -360,8 +370,13 @@ def write_table(
     fs, path = new_fs_and_path(url)
     coded = [n for n in table.column_names if n not in (*unique, *_negative_zeros(table))]
     unbound = nan_columns(table)
-    options = {"filesystem": fs, "compression": "snappy", "store_schema": False, "use_dictionary": coded,
-             "write_page_checksum": True}
+    options = {
+        "filesystem": fs,
+        "compression": "snappy",
+        "store_schema": False,
+        "use_dictionary": coded,
+        "write_page_checksum": True,
+    }
     if unbound:
         options["write_statistics"] = [n for n in table.column_names if n not in unbound]
     schema = table.schema

@@ -17,23 +17,36 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .options import Json, Name, console, fail, file_to_write, moment_of, session
-from .options import show_json, show_line, show_source_rows, show_table, with_config
+from dmscdc.cli.options import (
+    Json,
+    Name,
+    console,
+    fail,
+    file_to_write,
+    moment_of,
+    session,
+    show_json,
+    show_line,
+    show_source_rows,
+    show_table,
+    with_config,
+)
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable, Verdict
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
 from ..state.items import TableItem
-from ..state.registry import open_state
 from ..state.position import Position
+from ..state.registry import open_state
 from ..storage.filesystem import fs_and_path, read_url, spark_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from dmscdc.history.clock import AsOf
+
     from dmscdc.history.audit import RowAudit
     from dmscdc.history.changelog import Changelog
+    from dmscdc.history.clock import AsOf
     from dmscdc.history.parts import Cursor, Delivered
     from dmscdc.lake.table import Commit, LakeTable
     from dmscdc.scd2.update import Increment
@@ -282,8 +295,8 @@ def asked(
     table: str,  # schema.table
 ) -> TableQuestion:
     "The table with its key. Raises `UnknownTable` if it has no key yet, or if there is no such table."
-    from dmscdc.service.status import check_here
     from dmscdc.lake.table import open_lake
+    from dmscdc.service.status import check_here
 
     ref = TableRef.parse(table)
     item = open_state(config.state, config.landing, ask=True).get(ref)

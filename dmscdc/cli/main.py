@@ -24,19 +24,32 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 
 import typer
 
-from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from .. import __version__
 from .ask import as_of_command, feed_command, history, scd2_command
-from .options import Json, Only, console, described, events, exit_codes, fail, show_json, show_line
-from .options import show_table, with_config, with_settings
-from .questions import blame_command, changes_command, find_command, lab_command
-from .prove import proven_by_clock, reconcile as reconcile_command
 from .maintain import maintenance
+from dmscdc.cli.options import (
+    Json,
+    Only,
+    console,
+    described,
+    events,
+    exit_codes,
+    fail,
+    show_json,
+    show_line,
+    show_table,
+    with_config,
+    with_settings,
+)
+from .prove import proven_by_clock
+from .prove import reconcile as reconcile_command
 from .quarantine import quarantine
+from .questions import blame_command, changes_command, find_command, lab_command
 from .runs import kept
 from .stream import stream_command
 from .tables import tables
 from .templates import templates_command
+from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from ..service.config import FILE, Config, read_config, write_config
 from ..spark.formats import spark_line
 from ..spark.server import SparkServer, plugin_port, port_of_ours, serve
@@ -210,8 +223,10 @@ def plan(
         plans = [status.plan.to_dict() if status.plan else {} for status in statuses]
         show_json([{**row, "files": files, "columns": words} for row, files, words in zip(rows, plans, columns)])
     else:
-        planned = [{**row, "plan": " ".join([_plan_words(status), *_in_sentences(words)])}
-                   for row, status, words in zip(rows, statuses, columns)]
+        planned = [
+            {**row, "plan": " ".join([_plan_words(status), *_in_sentences(words)])}
+            for row, status, words in zip(rows, statuses, columns)
+        ]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
         _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
         _show_lines(left)
@@ -237,7 +252,8 @@ def doctor(
     """What will hurt, in landing, settings and machine, with what mends it. Starts no Spark, changes nothing.
 
     Exit codes: 0 nothing, or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
-    from dmscdc.doctor.diagnosis import doctor as examine, exit_code, in_short, rows_of
+    from dmscdc.doctor.diagnosis import doctor as examine
+    from dmscdc.doctor.diagnosis import exit_code, in_short, rows_of
 
     findings = examine(config, only or (), settings or (), task or ())
     if json:
@@ -477,15 +493,23 @@ def capture(
     position: Path = typer.Option("capture.json", metavar="FILE", help="Keeps how far the log of a MariaDB was read"),
 ) -> None:
     "Stand in for DMS: full load first, then change files, out of a SQLite or MariaDB database."
-    from dmscdc.capture.sqlite import capture as run_capture, open_source
+    from dmscdc.capture.sqlite import capture as run_capture
+    from dmscdc.capture.sqlite import open_source
 
-    given = {"include_op_for_full_load": op_in_load, "timestamp_column": timestamp_column, "add_column_name": header,
-             "sequence_column": sequence_column, "data_format": data_format, "batch_interval": interval}
+    given = {
+        "include_op_for_full_load": op_in_load,
+        "timestamp_column": timestamp_column,
+        "add_column_name": header,
+        "sequence_column": sequence_column,
+        "data_format": data_format,
+        "batch_interval": interval,
+    }
     with exit_codes():
         settings = _task_settings(settings, given)
         stop = _until_stopped() if watch else None
         if re.match("mariadb|mysql", source):
-            from dmscdc.capture.mariadb import MariaSource, capture as follow_log
+            from dmscdc.capture.mariadb import MariaSource
+            from dmscdc.capture.mariadb import capture as follow_log
             from dmscdc.reconcile.source import address
 
             url = address(source).render_as_string(hide_password=False)

@@ -86,8 +86,10 @@ def maintain_raw(
 
     if bool(config.archive) == delete:
         both = "an archive and --delete" if delete else "neither an archive nor --delete"
-        raise BadSetting(f"there is {both}: give --archive PLACE, or --delete, after which history, as-of and feed "
-                         "know the deleted past no more")
+        raise BadSetting(
+            f"there is {both}: give --archive PLACE, or --delete, after which history, as-of and feed "
+            "know the deleted past no more"
+        )
     named = [TableRef.parse(name) for name in tables or ()] or loaded(config)
     ready = _proven(config, named) if proven and yes else named
     before = datetime.now(timezone.utc) - timedelta(days=keep_days)

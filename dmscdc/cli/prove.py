@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-import dmscdc
 import typer
 
+import dmscdc
 from .options import Json, show_json, show_line, show_table, with_config
 from ..errors import FormatMissing, SuiteMissing, Verdict
 from ..landing.files import TableRef

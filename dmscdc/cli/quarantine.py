@@ -130,8 +130,10 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
     chosen = _chosen(item, config, files or [])
     changes = [path for path in chosen if not path.rpartition("/")[2].startswith(("LOAD", "SEGMENT"))]
     if loads := [path for path in chosen if path not in changes]:
-        show_line(f"{item.table}: {', '.join(loads)} is of the load; its rows come back only with a reload: "
-              f"dmscdc table rewind {for_shell(item.table)} --reload")
+        show_line(
+            f"{item.table}: {', '.join(loads)} is of the load; its rows come back only with a reload: "
+            f"dmscdc table rewind {for_shell(item.table)} --reload"
+        )
     if changes:
         words = f"{len(changes):,} file{'s are' if changes[1:] else ' is'} applied again"
         _instruct(item, config, {"kind": Instruct.REPLAY, "files": changes}, words)

@@ -174,8 +174,10 @@ def life_of(
 
     one = asked(config, table)
     if not one.key:
-        raise BadKey(f"{table} has no key, so no change names one of its rows. What the files say of rows with some "
-                     f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'")
+        raise BadKey(
+            f"{table} has no key, so no change names one of its rows. What the files say of rows with some "
+            f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'"
+        )
     if set(key) != set(one.key):
         raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in one.key)}")
     return states_of(one.past(), [key])[0]
@@ -209,10 +211,14 @@ def blame_command(
 _CELLS = (  # of the notebook: what is said, and what is asked
     ("The tables, with what to do.", "import dmscdc\n\nlake = dmscdc.open()\nlake"),
     ("One of them, as its newest commit has it.", "table = lake[{table!r}]\ntable.rows(limit=20)"),
-    ("What changed in it. Also: `table.find(column=value)`, `table.history(key=value)`, `table.blame(key=value)`.",
-     "table.changes()"),
-    ("The table as it was. Also at a moment, `table.as_of(\"2026-01-01T12:00Z\")`; two times: `table.compare(1, 2)`.",
-     "table.as_of(file=\"load\")"),
+    (
+        "What changed in it. Also: `table.find(column=value)`, `table.history(key=value)`, `table.blame(key=value)`.",
+        "table.changes()",
+    ),
+    (
+        'The table as it was. Also at a moment, `table.as_of("2026-01-01T12:00Z")`; two times: `table.compare(1, 2)`.',
+        'table.as_of(file="load")',
+    ),
     ("Its runs, each with its report.", "table.runs()"),
 )
 

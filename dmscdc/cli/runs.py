@@ -14,8 +14,8 @@ import typer
 
 from .options import Json, moment_of, show_json, show_line, show_table, with_config
 from ..errors import ENDS, BadSetting, LandingEmpty
-from ..runs.pages import write_front_page
 from ..runs.log import RunLog, records
+from ..runs.pages import write_front_page
 from ..runs.report import duration, report_html
 from ..runs.store import borrowed, open_run_store
 from ..service.config import Config

@@ -22,8 +22,8 @@ from ..landing.s3 import Landing, open_landing
 from ..load.arrivals import some
 from ..service.config import Config
 from ..state.items import State, TableItem, with_settings
-from ..state.registry import open_state
 from ..state.position import Instruct, Position, Reload
+from ..state.registry import open_state
 from ..storage.log_store import is_lost
 
 if TYPE_CHECKING:
@@ -151,13 +151,17 @@ def _check_known(
     if known and table not in known:
         near = get_close_matches(str(table), map(str, known), n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}."
-        raise BadSetting(f"{table}: neither {landing.root} nor the state knows this table. {hint} "
-                         "If DMS is to write it later, add --new")
+        raise BadSetting(
+            f"{table}: neither {landing.root} nor the state knows this table. {hint} "
+            "If DMS is to write it later, add --new"
+        )
     wanted = dict.fromkeys(names)
     columns = _columns_of(config, item, {*wanted}) if wanted and table in known else set()
     if missing := [name for name in wanted if columns and name not in columns]:
-        raise BadSetting(f"{table} has no column {', '.join(missing)}; its files have {', '.join(sorted(columns))}. "
-                         "If DMS is to write it later, add --new")
+        raise BadSetting(
+            f"{table} has no column {', '.join(missing)}; its files have {', '.join(sorted(columns))}. "
+            "If DMS is to write it later, add --new"
+        )
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #23bb9dd4
 def _beware(
@@ -177,9 +181,11 @@ def _beware(
     rows = rows * sum(file.size for file in files) // files[-1].size if files else 0
     if not is_too_fine(folders, rows):
         return ""
-    return (f"Beware: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
-            f"for {folders:,} folders, so that one holds about {average(rows, folders)} rows on average, or fewer. "
-            f"{coarser(item.table)}")
+    return (
+        f"Beware: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
+        f"for {folders:,} folders, so that one holds about {average(rows, folders)} rows on average, or fewer. "
+        f"{coarser(item.table)}"
+    )
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #0d1e7ed5
 BEFORE = {  # what becomes of rows that were deleted before, by what deletes do from now on
@@ -217,8 +223,10 @@ def of_lake(
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-013
 _ACTIVE = "Passes load it, or pass it by"
 NEW = "The table, or a column named here, is not in the landing yet"
-_CSV = ("How its files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  "
-        "marker=TEXT (CsvNoSupValue)  inserts=true (change files have no Op: CdcInsertsOnly)  usual=")
+_CSV = (
+    "How its files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  "
+    "marker=TEXT (CsvNoSupValue)  inserts=true (change files have no Op: CdcInsertsOnly)  usual="
+)
 
 
 def _csv_settings(
@@ -238,8 +246,13 @@ def _csv_settings(
     for name in ("header", "inserts"):
         if found.get(name, "true") not in words:
             raise BadSetting(f"--csv {name}={found[name]}: true or false was expected")
-    value = {"nulls": lambda text: text.split(","), "more": lambda text: text.split(",") if text else [],
-             "header": words.get, "inserts": words.get, "delimiter": lambda text: {r"\t": "\t"}.get(text, text)}
+    value = {
+        "nulls": lambda text: text.split(","),
+        "more": lambda text: text.split(",") if text else [],
+        "header": words.get,
+        "inserts": words.get,
+        "delimiter": lambda text: {r"\t": "\t"}.get(text, text),
+    }
     check_csv(read := {name: value.get(name, str)(text) for name, text in found.items()})
     return read
 
@@ -354,7 +367,6 @@ def _definition_from(
     text = _text_of(ddl or listed or "")
     return read_ddl(text, table, dialect) if ddl else read_json(text)
 
-
 # %% ../../notebooks/17_cli/03_tables.ipynb #821b251e
 def _versions_of(item: TableItem) -> list[tuple[str, Any]]:
     "Every version of a table's definition: its first change file, empty for the load; its columns."
@@ -386,8 +398,11 @@ def _show_columns(
 ) -> None:
     "Print the columns of a table's definition, by version where it has several, and what is lost from the source."
     keys, versions = {name: "yes" for name in item.key}, _versions_of(item)
-    rows = [{"column": name, "type": kind, "key": keys.get(name, ""), "from": since or "load"}
-            for since, columns in versions for name, kind in columns]
+    rows = [
+        {"column": name, "type": kind, "key": keys.get(name, ""), "from": since or "load"}
+        for since, columns in versions
+        for name, kind in columns
+    ]
     show_table(rows, ["column", "type", "key", *(["from"] if versions[1:] else [])])
     none = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
     for words in filter(None, (*item.status.get("losses", ()), none, _sentence_of(item))):
@@ -428,8 +443,10 @@ def table_columns(
 ) -> None:
     "The columns of a table of CSV files: show them, or set them from a create table, a list or the source."
     if (ways := sum(map(bool, (ddl, listed, from_source, clear)))) > 1:
-        raise BadSetting("--ddl, --json, --from-source and --clear exclude each other: "
-                         f"dmscdc table columns {for_shell(table or 'TABLE')} --ddl FILE")
+        raise BadSetting(
+            "--ddl, --json, --from-source and --clear exclude each other: "
+            f"dmscdc table columns {for_shell(table or 'TABLE')} --ddl FILE"
+        )
     state = open_state(config.state, config.landing, ask=not ways)
     if table is None:
         if not ddl:
@@ -445,7 +462,6 @@ def table_columns(
         had = state.get(ref) or TableItem(ref)
         state.put_settings(ref, columns=(), csv={name: value for name, value in had.csv.items() if name != "versions"})
     _show_columns(state.get(ref) or TableItem(ref))
-
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-022
 def _instruct(

@@ -32,6 +32,7 @@ _CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard") 
 @dataclass(frozen=True)
 class Service:
     "A version of Glue, and what the archive for its jobs holds."
+
     spark: str  # line
     python: str
     archive: str  # its name
@@ -44,7 +45,11 @@ GLUE = Service(  # 6.0; emr-spark-8 runs its Python, too
     "4.1", "3.13", "environment.tar.gz", "runs,aws,stream,delta,iceberg,hudi", ("pandas", *_CONNECT)
 )
 GLUE_HUDI = Service(  # 5.1
-    "3.5", "3.11", "environment-hudi.tar.gz", "runs,aws,stream,hudi", ("pandas",),
+    "3.5",
+    "3.11",
+    "environment-hudi.tar.gz",
+    "runs,aws,stream,hudi",
+    ("pandas",),
     ("numpy==1.26.4", "pandas==2.3.3", "pyarrow==25.0.1"),
 )
 _PLATFORM = "x86_64-manylinux_2_28"  # Amazon Linux 2023 has a newer C library

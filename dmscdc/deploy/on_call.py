@@ -76,10 +76,17 @@ def in_trouble(
         for name, value in raised(facts[-1], limits):
             said, runs = (proofs[-1]["words"], _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)
             first, last = (runs[0]["start"], runs[-1].get("html", "")) if runs else ("", "")
-            rows.append({
-                "alarm": name, "table": str(status.table), "value": value, "words": said, "command": outcome.command,
-                "since": first, "report": last,
-            })
+            rows.append(
+                {
+                    "alarm": name,
+                    "table": str(status.table),
+                    "value": value,
+                    "words": said,
+                    "command": outcome.command,
+                    "since": first,
+                    "report": last,
+                }
+            )
     for name, value in _raised_by_passes(config, facts, now, limits):
         rows.append({"alarm": name, "table": "", "value": value, **_of_passes(name, value)})
     rows = [row for row in rows if alarm in ("", row["alarm"]) and table in ("", row["table"])]

@@ -14,20 +14,29 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from .evidence import SEVERITIES, Finding, look_into
+from .place_checks import PLACE_CHECKS, Survey, survey
+from .running_task import beside_landing, look_at_task, task_state
+from .table_checks import TABLE_CHECKS
+from .task_checks import TASK_CHECKS, Settings, read_settings
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable, Verdict
 from ..lake.table import open_lake
-from ..landing.files import FolderLanding, Listing, Place, TableRef, for_shell, landing_command, parse_name
-from ..landing.files import printable, too_deep
+from dmscdc.landing.files import (
+    FolderLanding,
+    Listing,
+    Place,
+    TableRef,
+    for_shell,
+    landing_command,
+    parse_name,
+    printable,
+    too_deep,
+)
 from ..landing.s3 import THREADS, Bucket, BucketLanding, Landing, open_landing
 from ..landing.transactions import transactions_from
 from ..load.arrivals import count, some
 from ..service.config import Config
-from .evidence import SEVERITIES, Finding, look_into
-from .place_checks import PLACE_CHECKS, Survey, survey
-from .running_task import beside_landing, look_at_task, task_state
 from ..service.status import chosen_tables, read_status, status_row, wanted_tables
-from .table_checks import TABLE_CHECKS
-from .task_checks import TASK_CHECKS, Settings, read_settings
 from ..state.items import TableItem
 from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
@@ -88,7 +97,7 @@ def _first_mixed_in(place: Place) -> str:
     start = bucket.start
     folders = [one["Prefix"] for page in bucket.pages(start, delimiter="/") for one in page.get("CommonPrefixes") or ()]
     pages = (next(bucket.pages(above + _MIXED)) for above in (start, *folders))
-    return next((one["Key"] for page in pages for one in page.get("Contents") or ()), "")[len(start):]
+    return next((one["Key"] for page in pages for one in page.get("Contents") or ()), "")[len(start) :]
 
 
 def transactions(landing: Landing, setting: str) -> list[Finding]:

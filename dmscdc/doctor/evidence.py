@@ -117,8 +117,10 @@ class Evidence:
 
     name = property(lambda self: str(self.item.table), doc="As it is typed.")
     samples = property(lambda self: self.load + self.changes, doc="Of load and change files.")
-    key = property(lambda self: self.item.key or (self.suggestion.key if self.suggestion else ()),
-                   doc="The key that is set, else the one that the data suggests.")
+    key = property(
+        lambda self: self.item.key or (self.suggestion.key if self.suggestion else ()),
+        doc="The key that is set, else the one that the data suggests.",
+    )
 
 
 _LOADS, _CHANGES = 4, 16  # files that are looked into

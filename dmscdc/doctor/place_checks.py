@@ -21,16 +21,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from .evidence import Finding
 from ..errors import FormatMissing
 from ..lake.table import version_of
-from ..spark.formats import FORMATS, check_format, formats, jar_of
-from ..spark.jars import has_jar
-from ..spark.session import heap_of, memory_here
 from ..landing.files import OURS, for_shell
 from ..landing.joined import places_of
 from ..runs.report import size as in_bytes
 from ..service.config import Config
-from .evidence import Finding
+from ..spark.formats import FORMATS, check_format, formats, jar_of
+from ..spark.jars import has_jar
+from ..spark.session import heap_of, memory_here
 from ..storage.filesystem import OUR_JARS, client, code_of, is_bucket, s3a_parts, split_url
 
 # %% auto #0
@@ -106,7 +106,8 @@ def survey(
     bucket = next(filter(is_bucket, (*places_of(config.landing), config.lake)), "")
     needed = not os.environ.get("SPARK_REMOTE")
     return Survey(
-        config, landed,
+        config,
+        landed,
         free=None if is_bucket(config.lake) else shutil.disk_usage(_existing(config.lake)).free,
         memory=memory_here(),
         java=_java() if needed else None,
@@ -161,8 +162,9 @@ def java_version(
 def java_and_spark(s: Survey) -> Iterator[Finding]:
     "Spark, and a Java that it runs on."
     if not s.spark:
-        yield Finding("error", "this machine", "pyspark is not installed", "Every load needs it",
-                      "pip install 'dmscdc[local]'")
+        yield Finding(
+            "error", "this machine", "pyspark is not installed", "Every load needs it", "pip install 'dmscdc[local]'"
+        )
     wanted, has = _JAVAS.get(s.spark[:1], _JAVAS["4"]), java_version(s.java or "")
     need = " or ".join(map(str, wanted))
     mend = "apt-get install openjdk-17-jre-headless, or JAVA_HOME of another one"
@@ -319,8 +321,12 @@ def _expires(rule: Mapping[str, Any], prefix: str) -> bool:
     filtered = rule.get("Filter") or {}
     begin = rule.get("Prefix") or filtered.get("Prefix") or filtered.get("And", {}).get("Prefix") or ""
     partial = "Tag" in filtered or "Tags" in filtered.get("And", {})
-    return (rule.get("Status") == "Enabled" and "NoncurrentVersionExpiration" in rule and not partial
-            and f"{prefix}/".lstrip("/").startswith(begin))
+    return (
+        rule.get("Status") == "Enabled"
+        and "NoncurrentVersionExpiration" in rule
+        and not partial
+        and f"{prefix}/".lstrip("/").startswith(begin)
+    )
 
 
 def _rules(bucket: str) -> list[dict[str, Any]] | None:  # None: it keeps no old versions
@@ -354,11 +360,18 @@ def old_versions(s: Survey) -> Iterator[Finding]:
         if kept:
             what = f"it has versioning, and no rule ends old versions of {', '.join(kept) or 'its objects'}"
             why = "What a reload replaces stays there, and costs, for ever"
-            mend = (f"aws s3api put-bucket-lifecycle-configuration --bucket {bucket}, with "
-                    "NoncurrentVersionExpiration")
+            mend = f"aws s3api put-bucket-lifecycle-configuration --bucket {bucket}, with NoncurrentVersionExpiration"
             yield Finding("warning", f"s3://{bucket}", what, why, mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #4f5855f1
 PLACE_CHECKS: list[Callable[[Survey], Iterator[Finding]]] = [
-    nested_places, java_and_spark, format_parts, free_disk, enough_memory, right_time, rights, writers, old_versions,
+    nested_places,
+    java_and_spark,
+    format_parts,
+    free_disk,
+    enough_memory,
+    right_time,
+    rights,
+    writers,
+    old_versions,
 ]

@@ -12,12 +12,12 @@ from typing import Any
 
 from ..changes.csv import is_csv
 from ..changes.schema import read_footer
+from .evidence import Finding
+from .task_checks import Settings, parse_settings
 from ..errors import BadSetting, Refused
 from ..landing.files import Listing, TableRef
 from ..landing.s3 import Landing
 from ..load.arrivals import count
-from .evidence import Finding
-from .task_checks import Settings, parse_settings
 from ..storage.filesystem import client, code_of
 
 # %% auto #0
@@ -114,15 +114,30 @@ def task_state(look: TaskLook) -> Iterator[Finding]:
     for table in look.tables:
         state, bad = str(table.get("TableState") or ""), int(table.get("FullLoadErrorRows") or 0)
         if state in _STANDS:
-            yield Finding("error", _name(table), f"DMS says {state!r}", "Its changes do not come any more",
-                          "the task's log says why; then reload the table in the task")
+            yield Finding(
+                "error",
+                _name(table),
+                f"DMS says {state!r}",
+                "Its changes do not come any more",
+                "the task's log says why; then reload the table in the task",
+            )
         if bad:
-            yield Finding("error", _name(table), f"DMS could not load {count(bad, 'row')}", "They are in no file",
-                          "the task's log names them; mend them in the source, and reload the table")
+            yield Finding(
+                "error",
+                _name(table),
+                f"DMS could not load {count(bad, 'row')}",
+                "They are in no file",
+                "the task's log names them; mend them in the source, and reload the table",
+            )
         if ddls := int(table.get("Ddls") or 0):
             what = f"DMS has seen {count(ddls, 'statement')} that changed the table itself"
-            yield Finding("note", _name(table), what, "A TRUNCATE among them leaves no delete in the files",
-                          "dmscdc reconcile tells what differs")
+            yield Finding(
+                "note",
+                _name(table),
+                what,
+                "A TRUNCATE among them leaves no delete in the files",
+                "dmscdc reconcile tells what differs",
+            )
 
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #38a444d8
 _MOST = 200  # load files of a table whose footers are read
@@ -159,15 +174,29 @@ def beside_landing(
         if not (loaded or changes) or not finished:
             continue
         if files.is_empty:
-            yield Finding("error", str(ref), f"DMS has written {count(loaded + changes, 'row')}, and no file lies here",
-                          "We read another place than the one to which the task writes",
-                          "the settings landing, and BucketName and BucketFolder of the endpoint")
+            yield Finding(
+                "error",
+                str(ref),
+                f"DMS has written {count(loaded + changes, 'row')}, and no file lies here",
+                "We read another place than the one to which the task writes",
+                "the settings landing, and BucketName and BucketFolder of the endpoint",
+            )
             continue
         rows = _load_rows(landing, ref, files)
         if loaded and rows is not None and rows != loaded:  # a task for changes alone has loaded nothing
             what = f"DMS has loaded {count(loaded, 'row')}, the load files here have {rows:,}"
-            yield Finding("warning", str(ref), what, "Files are gone, or those of an earlier load lie among them",
-                          "reload the table in the task")
+            yield Finding(
+                "warning",
+                str(ref),
+                what,
+                "Files are gone, or those of an earlier load lie among them",
+                "reload the table in the task",
+            )
         if changes and not files.changes:
-            yield Finding("warning", str(ref), f"DMS counts {count(changes, 'change')}, and no change file lies here",
-                          "They were moved away, or are not written yet", "dmscdc plan; the setting archive")
+            yield Finding(
+                "warning",
+                str(ref),
+                f"DMS counts {count(changes, 'change')}, and no change file lies here",
+                "They were moved away, or are not written yet",
+                "dmscdc plan; the setting archive",
+            )

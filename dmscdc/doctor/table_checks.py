@@ -17,14 +17,25 @@ import pyarrow.compute as pc
 
 from ..changes.csv import is_csv, place_of
 from ..changes.read import OPS, STANDARD, check_key, is_sequence, may_hold_sequence, odd_sequence
-from ..changes.schema import OP, WAY, Column, Schema, check_case, column_type, evolve
-from ..changes.schema import in_python, open_raw, read_raw, stored
+from dmscdc.changes.schema import (
+    OP,
+    WAY,
+    Column,
+    Schema,
+    check_case,
+    column_type,
+    evolve,
+    in_python,
+    open_raw,
+    read_raw,
+    stored,
+)
+from .evidence import Evidence, Finding, Sample
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.files import UNFOLLOWED, RawFile, for_shell, is_no_file
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
 from ..service.key_inference import keyless_changes
-from .evidence import Evidence, Finding, Sample
 
 # %% auto #0
 __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key', 'stamp_column', 'no_sequence', 'operations',
@@ -60,7 +71,6 @@ def undefined(e: Evidence) -> Iterator[Finding]:
     elif files and not e.item.columns:
         what = f"{files[0].file.path} is CSV, and the table has no definition"
         yield Finding("note", e.name, what, "All its columns become texts, also numbers and times", mend)
-
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #397d47e3
 def no_key(e: Evidence) -> Iterator[Finding]:
@@ -122,8 +132,10 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
         what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
     stamps = [stamp for one in samples for stamp in _stamps(one, column)]
     if len(stamps) > 1 and not any(re.search(r"\.\d*[1-9]", stamp) for stamp in stamps):
-        why = (f"The times in {column} are whole seconds, so they do not order the changes of one second. We take the "
-               "order of files and rows; whoever sorts by time may take an old value for the newest")
+        why = (
+            f"The times in {column} are whole seconds, so they do not order the changes of one second. We take the "
+            "order of files and rows; whoever sorts by time may take an old value for the newest"
+        )
         yield Finding("warning", e.name, what, why, SEQUENCE_RULE)
     else:
         why = "Only files and rows say the order, and a file that is late or from a second task is not noticed by it"
@@ -140,8 +152,9 @@ def operations(e: Evidence) -> Iterator[Finding]:
     mend = "CdcInsertsOnly=false at the DMS endpoint, and reload the table"
     if without:
         said = bool(e.item.csv.get("inserts"))
-        why = "Updates and deletes of the source never come" + ("" if said else ", and what its rows did is not known: "
-                                                                "the file is refused")
+        why = "Updates and deletes of the source never come" + (
+            "" if said else ", and what its rows did is not known: the file is refused"
+        )
         ways = "" if said else f". If it is meant: dmscdc table set {for_shell(e.name)} --csv inserts=true"
         what = f"{without[0].file.path} has no column Op (CdcInsertsOnly)"
         yield Finding("note" if said else "error", e.name, what, why, mend + ways)
@@ -223,8 +236,10 @@ def key_changes(e: Evidence) -> Iterator[Finding]:
         shown = ",".join(f"{name}={value}" for name, value in zip(e.key, values))
         what = f"{count(len(strange), 'update')} of keys that no row had before (first {shown} in {path})"
         why = "A change of the key comes as one update with the new key; the row of the old key stays in the lake"
-        mend = ("a rule of the task, add-before-image-columns (column-prefix BI_, column-filter pk-only); then "
-                f"dmscdc reconcile {for_shell(e.name)} names the rows that are left")
+        mend = (
+            "a rule of the task, add-before-image-columns (column-prefix BI_, column-filter pk-only); then "
+            f"dmscdc reconcile {for_shell(e.name)} names the rows that are left"
+        )
         yield Finding("warning", e.name, what, why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #59cd110e
@@ -262,8 +277,10 @@ def cut_values(e: Evidence) -> Iterator[Finding]:
             if many > 1 and length and length % 1024 == 0:
                 what = f"column {name}: the {many:,} longest values have exactly {length:,} {unit} ({length >> 10} KB)"
                 why = "Longer ones seem to be cut at LobMaxSize, without more than a line in the log of DMS"
-                mend = (f"LobMaxSize of the task above {length >> 10}, and reload the table; FailTasksOnLobTruncation="
-                        "true stops the task instead")
+                mend = (
+                    f"LobMaxSize of the task above {length >> 10}, and reload the table; FailTasksOnLobTruncation="
+                    "true stops the task instead"
+                )
                 yield Finding("warning", e.name, what, why, mend)
                 break
 
@@ -319,8 +336,11 @@ def columns_differ(e: Evidence) -> Iterator[Finding]:
         if sentence.startswith(expected):
             continue
         gone = "is absent from" in sentence
-        why = ("A column that is dropped or renamed stays in the lake with its old values" if gone else
-               "Rows of older files have no value there, or a narrower type")
+        why = (
+            "A column that is dropped or renamed stays in the lake with its old values"
+            if gone
+            else "Rows of older files have no value there, or a narrower type"
+        )
         mend = f"if the old rows shall have it: reload the table at DMS, then {again}"
         yield Finding("warning" if gone else "note", e.name, sentence, why, mend)
 
@@ -438,8 +458,10 @@ def two_tasks(e: Evidence) -> Iterator[Finding]:
     if _alternate([one.file for one in e.changes]):
         signs.append("the names of its change files are two series that alternate")
     if signs:
-        why = ("Two DMS tasks seem to write it, which overwrite each other's files, or a task was resumed and has sent "
-               "changes again. Only a change sequence in every row tells their order")
+        why = (
+            "Two DMS tasks seem to write it, which overwrite each other's files, or a task was resumed and has sent "
+            "changes again. Only a change sequence in every row tells their order"
+        )
         mend = "one task for each table and target; or give each task a BucketFolder of its own"
         yield Finding("warning", e.name, "; ".join(signs), why, mend)
 
@@ -473,6 +495,19 @@ def from_the_future(e: Evidence) -> Iterator[Finding]:
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #2adb7c81
 TABLE_CHECKS: list[Callable[[Evidence], Iterator[Finding]]] = [
-    unreadable, undefined, no_key, no_sequence, operations, key_changes, late_stamps, cut_values, unbounded_numbers,
-    columns_differ, times, zones, two_tasks, strangers, from_the_future,
+    unreadable,
+    undefined,
+    no_key,
+    no_sequence,
+    operations,
+    key_changes,
+    late_stamps,
+    cut_values,
+    unbounded_numbers,
+    columns_differ,
+    times,
+    zones,
+    two_tasks,
+    strangers,
+    from_the_future,
 ]

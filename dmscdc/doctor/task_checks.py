@@ -14,10 +14,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..changes.read import STANDARD
-from ..errors import BadSetting
-from ..landing.files import for_shell
 from .evidence import Finding
 from .table_checks import SEQUENCE_RULE
+from ..errors import BadSetting
+from ..landing.files import for_shell
 
 # %% auto #0
 __all__ = ['TASK_CHECKS', 'Settings', 'parse_settings', 'read_settings', 'loses_changes', 'leaves_old_files', 'documents',
@@ -100,8 +100,10 @@ def parse_settings(
         if "BucketName" in one or "DataFormat" in one:
             found.append(Settings(f"endpoint {where}", _flat(one), "endpoint"))
     if not found:
-        raise BadSetting(f"{where} holds no settings of a DMS endpoint for S3 or of a DMS task: what `aws dms "
-                         "describe-endpoints` or `aws dms describe-replication-tasks` prints was expected")
+        raise BadSetting(
+            f"{where} holds no settings of a DMS endpoint for S3 or of a DMS task: what `aws dms "
+            "describe-endpoints` or `aws dms describe-replication-tasks` prints was expected"
+        )
     return found
 
 
@@ -116,23 +118,39 @@ def read_settings(path: str | Path) -> list[Settings]:
 def loses_changes(s: Settings) -> Iterator[Finding]:
     "Settings with which changes are lost."
     if s.kind == "task" and s.is_on("TargetMetadata.BatchApplyEnabled"):
-        yield Finding("error", s.place, "BatchApplyEnabled is true", "It is not for S3 targets: changes may be lost",
-                      "TargetMetadata.BatchApplyEnabled=false, and reload the tables")
+        yield Finding(
+            "error",
+            s.place,
+            "BatchApplyEnabled is true",
+            "It is not for S3 targets: changes may be lost",
+            "TargetMetadata.BatchApplyEnabled=false, and reload the tables",
+        )
     if s.kind == "task" and s.get("BeforeImageSettings.EnableBeforeImage"):
-        yield Finding("warning", s.place, "BeforeImageSettings are on", "They are not for S3 targets: no file has them",
-                      "a rule of the task, add-before-image-columns, instead")
+        yield Finding(
+            "warning",
+            s.place,
+            "BeforeImageSettings are on",
+            "They are not for S3 targets: no file has them",
+            "a rule of the task, add-before-image-columns, instead",
+        )
     policy = str(s.get("ErrorBehavior.DataErrorPolicy", "")).upper()
     if s.kind == "task" and policy in ("LOG_ERROR", "IGNORE_RECORD"):
-        yield Finding("note", s.place, f"DataErrorPolicy is {policy}",
-                      "A row that DMS cannot convert is left out; only its log says so",
-                      "DataErrorPolicy=SUSPEND_TABLE, and an alarm on suspended tables; or compare: dmscdc reconcile")
+        yield Finding(
+            "note",
+            s.place,
+            f"DataErrorPolicy is {policy}",
+            "A row that DMS cannot convert is left out; only its log says so",
+            "DataErrorPolicy=SUSPEND_TABLE, and an alarm on suspended tables; or compare: dmscdc reconcile",
+        )
 
 
 def leaves_old_files(s: Settings) -> Iterator[Finding]:
     "A load that is written between the files of the one before."
     if s.kind == "task" and str(s.get("FullLoadSettings.TargetTablePrepMode", "")).upper() == "DO_NOTHING":
-        why = ("A reload overwrites load files of the same number and leaves the others, and all change files of "
-               "before: rows come back that the source has not any more")
+        why = (
+            "A reload overwrites load files of the same number and leaves the others, and all change files of "
+            "before: rows come back that the source has not any more"
+        )
         mend = "TargetTablePrepMode=DROP_AND_CREATE, or empty the table's folder before each reload"
         yield Finding("warning", s.place, "TargetTablePrepMode is DO_NOTHING", why, mend)
 
@@ -142,11 +160,21 @@ def documents(s: Settings) -> Iterator[Finding]:
     if s.kind != "task" or not any(name.startswith("targetmetadata.") for name in s.values):
         return
     if not s.is_on("TargetMetadata.SupportLobs", True):
-        yield Finding("warning", s.place, "SupportLobs is false", "Columns of long texts and bytes are in no file",
-                      "SupportLobs=true, LimitedSizeLobMode=true and a LobMaxSize; then reload the tables")
+        yield Finding(
+            "warning",
+            s.place,
+            "SupportLobs is false",
+            "Columns of long texts and bytes are in no file",
+            "SupportLobs=true, LimitedSizeLobMode=true and a LobMaxSize; then reload the tables",
+        )
     elif s.is_on("TargetMetadata.FullLobMode"):
-        yield Finding("warning", s.place, "FullLobMode is true", "S3 targets have the limited mode only",
-                      "FullLobMode=false, LimitedSizeLobMode=true and a LobMaxSize")
+        yield Finding(
+            "warning",
+            s.place,
+            "FullLobMode is true",
+            "S3 targets have the limited mode only",
+            "FullLobMode=false, LimitedSizeLobMode=true and a LobMaxSize",
+        )
     elif limit := int(s.get("TargetMetadata.LobMaxSize", 0) or 0):
         why = "Longer texts and bytes are cut, with no more than a line in the log of DMS"
         mend = "LobMaxSize above the longest value, or FailTasksOnLobTruncation=true, which stops the task instead"
@@ -170,15 +198,30 @@ def missing_changes(s: Settings) -> Iterator[Finding]:
         yield Finding("note", s.place, "PreserveTransactions is true", why, f"dmscdc pass --transactions {path}")
     if str(s.get("DataFormat", "csv")).lower() == "csv":
         if not s.is_on("Rfc4180", True):
-            yield Finding("warning", s.place, "Rfc4180 is false", "A text with a delimiter or line break in it breaks "
-                          "its row, which is then refused", "Rfc4180=true; else: dmscdc table set TABLE --csv quote=")
+            yield Finding(
+                "warning",
+                s.place,
+                "Rfc4180 is false",
+                "A text with a delimiter or line break in it breaks its row, which is then refused",
+                "Rfc4180=true; else: dmscdc table set TABLE --csv quote=",
+            )
         if not s.is_on("AddColumnName"):
-            yield Finding("note", s.place, "files are CSV without names of columns", "Every table needs a definition",
-                          "dmscdc table columns TABLE --ddl FILE; or DataFormat=parquet")
+            yield Finding(
+                "note",
+                s.place,
+                "files are CSV without names of columns",
+                "Every table needs a definition",
+                "dmscdc table columns TABLE --ddl FILE; or DataFormat=parquet",
+            )
         if s.is_on("UseCsvNoSupValue") and (marker := str(s.get("CsvNoSupValue") or "")):
-            yield Finding("note", s.place, f"CsvNoSupValue is {marker!r}", "Values that the source's log did not have "
-                          "are told by this text; until a table knows it, it is read as a value, or refused",
-                          f"dmscdc table set TABLE --csv {for_shell(f'marker={marker}')}")
+            yield Finding(
+                "note",
+                s.place,
+                f"CsvNoSupValue is {marker!r}",
+                "Values that the source's log did not have "
+                "are told by this text; until a table knows it, it is read as a value, or refused",
+                f"dmscdc table set TABLE --csv {for_shell(f'marker={marker}')}",
+            )
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #bdeb7b9c
 def order_of_time(s: Settings) -> Iterator[Finding]:
@@ -186,17 +229,31 @@ def order_of_time(s: Settings) -> Iterator[Finding]:
     if s.kind != "endpoint":
         return
     if not s.get("TimestampColumnName"):
-        yield Finding("note", s.place, "TimestampColumnName is not set", "No row says when it was committed; history "
-                      "knows only when its file was closed", "TimestampColumnName=dms_timestamp")
+        yield Finding(
+            "note",
+            s.place,
+            "TimestampColumnName is not set",
+            "No row says when it was committed; history knows only when its file was closed",
+            "TimestampColumnName=dms_timestamp",
+        )
     elif not s.is_on("UseTaskStartTimeForFullLoadTimestamp"):
-        yield Finding("warning", s.place, "UseTaskStartTimeForFullLoadTimestamp is not set", "Load rows are stamped "
-                      "later than changes that happened during the load; whoever sorts by time takes the older row",
-                      "UseTaskStartTimeForFullLoadTimestamp=true")
+        yield Finding(
+            "warning",
+            s.place,
+            "UseTaskStartTimeForFullLoadTimestamp is not set",
+            "Load rows are stamped "
+            "later than changes that happened during the load; whoever sorts by time takes the older row",
+            "UseTaskStartTimeForFullLoadTimestamp=true",
+        )
     zone = s.get("DatePartitionTimezone")
     if s.is_on("DatePartitionEnabled") and zone and has_daylight_saving(zone):
-        yield Finding("warning", s.place, f"DatePartitionTimezone is {zone}, which has daylight saving", "Where clocks "
-                      "are set back, an hour of file names comes twice and their order is wrong",
-                      "DatePartitionTimezone=UTC, or leave it out")
+        yield Finding(
+            "warning",
+            s.place,
+            f"DatePartitionTimezone is {zone}, which has daylight saving",
+            "Where clocks are set back, an hour of file names comes twice and their order is wrong",
+            "DatePartitionTimezone=UTC, or leave it out",
+        )
 
 
 def has_daylight_saving(zone: str) -> bool:  # False for a zone that nobody knows
@@ -214,8 +271,9 @@ def rules(s: Settings) -> Iterator[Finding]:
         return
     given = [one for one in s.get("rules", []) if isinstance(one, dict)]
     if not any(STANDARD in str(one.get("expression", "")) for one in given):
-        yield Finding("note", s.place, f"no rule adds {STANDARD}", "Only files and rows say the order of changes",
-                      SEQUENCE_RULE)
+        yield Finding(
+            "note", s.place, f"no rule adds {STANDARD}", "Only files and rows say the order of changes", SEQUENCE_RULE
+        )
     if not any(one.get("rule-action") == "add-before-image-columns" for one in given):
         why = "A change of a key leaves the row of the old key in the lake, because nothing names it"
         mend = "a rule, add-before-image-columns with column-prefix BI_ and column-filter pk-only, if keys change"
@@ -223,5 +281,10 @@ def rules(s: Settings) -> Iterator[Finding]:
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #68188c92
 TASK_CHECKS: list[Callable[[Settings], Iterator[Finding]]] = [
-    loses_changes, leaves_old_files, documents, missing_changes, order_of_time, rules,
+    loses_changes,
+    leaves_old_files,
+    documents,
+    missing_changes,
+    order_of_time,
+    rules,
 ]

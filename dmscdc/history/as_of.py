@@ -11,15 +11,39 @@ from datetime import datetime, timedelta, timezone
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
 from ..changes.read import KIND, NAME, OPS, ChangeFiles, check_key, digits_in, proves, quoted
 from ..changes.schema import FILE, OP, ROW
 from ..errors import CommitConflict, FilesGone, NoPast
-from .changelog import Changelog, check_told, closed_by, equal_images, held_by, hidden_rows, lost_of
-from .changelog import may_repeat, read_changelog, read_files, upto
-from .clock import NO_EQUAL, NO_INSERT, NO_KEY, NO_OP, STAMP, TRUNCATE, UNREADABLE, AsOf, CommitClock
-from .clock import clock_of, position_words
+from dmscdc.history.changelog import (
+    Changelog,
+    check_told,
+    closed_by,
+    equal_images,
+    held_by,
+    hidden_rows,
+    lost_of,
+    may_repeat,
+    read_changelog,
+    read_files,
+    upto,
+)
+from dmscdc.history.clock import (
+    NO_EQUAL,
+    NO_INSERT,
+    NO_KEY,
+    NO_OP,
+    STAMP,
+    TRUNCATE,
+    UNREADABLE,
+    AsOf,
+    CommitClock,
+    clock_of,
+    position_words,
+)
 from .replay import current_rows, every_state, has_key
 from ..lake.table import LakeTable
 from ..state.position import Position

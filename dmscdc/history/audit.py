@@ -16,15 +16,23 @@ import pyarrow as pa
 
 from ..changes.quarantine import KEYLESS, read_aside
 from ..changes.read import added_column, images_of_all, quoted
-from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names
-from ..changes.schema import time_from
+from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names, time_from
 from ..errors import NoPast
 from .changelog import Changelog, held_by, is_held, is_same_base, moment, open_changelog, rows_aside
-from .lookup import WHOLE, Query, KeyIndex, inside, look, plain_key, typed, utc
+from .lookup import WHOLE, KeyIndex, Query, inside, look, plain_key, typed, utc
 from dmscdc.history.row import (
-    HoldingCommit, Keyless, RawChange, RowChange, RowLife, between, find_rows, late_files, same,
+    HoldingCommit,
+    Keyless,
+    RawChange,
+    RowChange,
+    RowLife,
+    between,
+    find_rows,
+    late_files,
+    same,
+    steps_of,
+    without,
 )
-from .row import steps_of, without
 from ..lake.table import Commit, LakeTable, PlainFile
 from ..landing.files import RawFile, change_order, for_shell
 from ..state.position import Position
@@ -179,7 +187,7 @@ class Commits:
         begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
         wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
         if self.at(1) is None:  # upkeep removes the oldest
-            numbers = numbers[bisect_left(numbers, True, key=lambda number: self.at(number) is not None):]
+            numbers = numbers[bisect_left(numbers, True, key=lambda number: self.at(number) is not None) :]
         after = bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
         return self.head.number - len(numbers) + 1 + after
 
@@ -326,8 +334,10 @@ def _held(
 
 def _within(line: Changelog, part: Changelog) -> Changelog:
     "A changelog without the files that are not in a part of it."
-    load, changes = (tuple(f for f in mine if f in theirs) for mine, theirs in
-                     ((line.load, {*part.load}), (line.changes, {*part.changes})))
+    load, changes = (
+        tuple(f for f in mine if f in theirs)
+        for mine, theirs in ((line.load, {*part.load}), (line.changes, {*part.changes}))
+    )
     return replace(line, load=load, changes=changes, is_whole=part.is_whole)
 
 

@@ -375,7 +375,7 @@ def open_changelog(
     if how.inserts or how.unlogged or how.renamed or any(is_csv(path) for path in urls):
         urls = CsvUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
-    past = Changelog(table, load, number, changes[len(before):], urls, before, (), not lost, moved)
+    past = Changelog(table, load, number, changes[len(before) :], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
     open = undecided(table, listing.load, changes, position, moved, asked)
     gaps = (*open, *lost, *gone, *_overwritten(table, number, before, emptied))
@@ -437,8 +437,10 @@ def may_repeat(
     if not waiting:
         return ()
     are = "are" if waiting[1:] else "is"
-    return (f"{past.table}: {waiting[0]}{_more(waiting)} {are} not applied yet. A pass leaves out what a resumed "
-            "task has sent again; this answer shows it",)
+    return (
+        f"{past.table}: {waiting[0]}{_more(waiting)} {are} not applied yet. A pass leaves out what a resumed "
+        "task has sent again; this answer shows it",
+    )
 
 
 def is_held(
@@ -470,7 +472,7 @@ def applied(
 def _mended(past: Changelog, position: Position) -> set[str]:
     "Files that differ from what a position has applied only in rows that had been put aside, as a loader has seen."
     times = past.position.redone if past.position else {}
-    since = {path: again[len(position.redone.get(path, ())):] for path, again in times.items()}
+    since = {path: again[len(position.redone.get(path, ())) :] for path, again in times.items()}
     return {path for path, again in since.items() if again and all(listed for listed, _ in again)}
 
 

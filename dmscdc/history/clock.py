@@ -138,10 +138,14 @@ NO_KEY = "rows without their key"
 TRUNCATE = "rows with Op T, at which the source's table was emptied: rows from before it are still shown"
 NO_INSERT = "updates and deletes of a table without a key"
 NO_EQUAL = "updates and deletes that met no equal row"
-_OF_ONE = {UNREADABLE: "row that cannot be read (dmscdc doctor names it)", NO_OP: "row without a known Op",
-           NO_KEY: "row without its key", NO_INSERT: "update or delete of a table without a key",
-           TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
-           NO_EQUAL: "update or delete that met no equal row"}
+_OF_ONE = {
+    UNREADABLE: "row that cannot be read (dmscdc doctor names it)",
+    NO_OP: "row without a known Op",
+    NO_KEY: "row without its key",
+    NO_INSERT: "update or delete of a table without a key",
+    TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
+    NO_EQUAL: "update or delete that met no equal row",
+}
 
 
 def not_applied(

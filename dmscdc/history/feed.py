@@ -7,16 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
 from ..changes.read import KIND, ChangeFiles, check_key, quoted
 from ..changes.schema import FILE, ROW
 from ..errors import NoFeed
 from .as_of import commit_time, left_out
-from .clock import SEQUENCE_IN_PLACE, clock_of
 from .changelog import Changelog, read_changelog
-from .replay import (AFTER, BEFORE, LAST, POSITION, can_apply, every_state, is_present, key_only,
-                                   states, touched)
+from .clock import SEQUENCE_IN_PLACE, clock_of
+from dmscdc.history.replay import (
+    AFTER,
+    BEFORE,
+    LAST,
+    POSITION,
+    can_apply,
+    every_state,
+    is_present,
+    key_only,
+    states,
+    touched,
+)
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_feed, span
 from ..state.position import Position
 from ..storage.filesystem import read_url
@@ -120,10 +132,20 @@ def _reloaded(
 ) -> Feed:
     "What a reload has changed for the reader."
     pairs = spark.read.parquet(read_url(between.difference))
-    place = F.concat(F.lit(f"{between.line.number:06d}/0/"), F.coalesce(FILE, F.lit("")), F.lit("/"),
-                     F.lpad(F.coalesce(ROW, F.lit(0)).cast("string"), 12, "0"))
-    told = pairs.select(F.col("was").alias(BEFORE), F.col("now").alias(AFTER), place.alias(POSITION),
-                        F.lit(None).cast("timestamp").alias(COMMIT_TIME), FILE, ROW)
+    place = F.concat(
+        F.lit(f"{between.line.number:06d}/0/"),
+        F.coalesce(FILE, F.lit("")),
+        F.lit("/"),
+        F.lpad(F.coalesce(ROW, F.lit(0)).cast("string"), 12, "0"),
+    )
+    told = pairs.select(
+        F.col("was").alias(BEFORE),
+        F.col("now").alias(AFTER),
+        place.alias(POSITION),
+        F.lit(None).cast("timestamp").alias(COMMIT_TIME),
+        FILE,
+        ROW,
+    )
     rows = _images(told, F.col(BEFORE)).orderBy(PLACE, F.desc(CHANGE_TYPE))
     return Feed(rows, between, True, between.line.gaps, {}, pairs.count())
 

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from ..changes.tasks import get_text, put_text, write_table
 from ..errors import BadKey, NoFeed
 from .changelog import Changelog
-from ..landing.files import TableRef
 from .small import SMALL, is_small
 from .small_feed import small_feed
 from .span import CHANGE_TYPE, Feed, span
+from ..landing.files import TableRef
 from ..state.position import Position
 from ..storage.filesystem import fs_and_path, is_bucket, new_fs_and_path, spark_url
 

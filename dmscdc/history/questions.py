@@ -28,7 +28,8 @@ from .small import applicable, named_keys, rows_of, table_then
 from ..landing.files import RawFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn, DataFrame
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
 
 # %% auto #0
 __all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_between', 'notes', 'closed_between', 'most_changed', 'change_lines',

@@ -9,10 +9,24 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
-from ..changes.read import GROUP, KIND, MOVE, NAME, OPS, RUN, ChangeFiles, ColumnGroups, digits_in, logs, proves
-from ..changes.read import quoted
+from dmscdc.changes.read import (
+    GROUP,
+    KIND,
+    MOVE,
+    NAME,
+    OPS,
+    RUN,
+    ChangeFiles,
+    ColumnGroups,
+    digits_in,
+    logs,
+    proves,
+    quoted,
+)
 from ..changes.schema import FILE, OP, ROW, UNLOGGED
 from .clock import SEQUENCE_IN_PLACE
 

@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import Enum
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..changes.read import before_images, digits_of, is_sequence
 from ..changes.schema import OP, STANDARD, open_raw, read_raw
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
-from .lookup import WHOLE_ROW, Query, KeyIndex, look, utc
+from .lookup import WHOLE_ROW, KeyIndex, Query, look, utc
 from ..landing.files import RawFile, TableRef
 from ..storage.filesystem import is_bucket
 
@@ -116,7 +116,7 @@ def _with_joins(past: Changelog, asked: Query, rows: Sequence[RawChange]) -> lis
             continue
         between = [f for f in past.changes if one.file.order <= f.order <= other.file.order]
         moves = [_moves_in(past, file, asked.columns) for file in between]
-        moves[0], moves[-1] = moves[0][one.row:], moves[-1][: other.row + 1]
+        moves[0], moves[-1] = moves[0][one.row :], moves[-1][: other.row + 1]
         told[at] = replace(other, joined=all(part.all() for part in moves))
     return told
 
@@ -148,8 +148,11 @@ def find_rows(
                 if row in past.hidden.get(file.path, ()):
                     continue
                 op = "I" if file in loads else values.get(OP)
-                values = {n: str(v) if n.upper() == STANDARD and isinstance(v, Decimal) else v
-                          for n, v in values.items() if n != OP}
+                values = {
+                    n: str(v) if n.upper() == STANDARD and isinstance(v, Decimal) else v
+                    for n, v in values.items()
+                    if n != OP
+                }
                 is_whole = bool(values.pop(WHOLE_ROW, False))
                 rows[number].append(RawChange(file, name, row, op, values, place, move, is_whole))
     rows = [_with_joins(past, asked, one) for one in rows]
@@ -369,6 +372,7 @@ def after(row: Row, raw: RawChange) -> Row:
     begins = row.values is None
     whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, whole, row.lives + begins)
+
 
 def _unknown(row: Row) -> Row:
     "The row after changes that cannot be read: it may still be there, in the same life."

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from ..errors import Verdict
 from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
-from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowLife, RowChange
+from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowChange, RowLife
 from ..runs.charts import layer
 from ..runs.report import render
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from ..changes.csv import format_from
 from ..changes.quarantine import aside_folder
+from ..changes.schema import FILE, ROW, in_python
 from .changelog import Changelog, held_by, open_changelog
 from .row import same
 from .small import is_small
 from .small_feed import feed_between
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
-from ..changes.schema import FILE, ROW, in_python
 from ..lake.table import NEW, SAMPLE, open_lake, shown_row
 from ..landing.files import TableRef
 from ..state.position import Position, reload_folder
@@ -61,7 +61,11 @@ _KEYS = 4  # keys that are looked up for each row that is shown: some are as the
 def changed_by(
     table: str,  # schema.table
     paths: Iterable[str],  # change files that the run has applied
-    landing: str, lake: str, state: str, archive: str = "", catalog: str = "",  # as the run had them
+    landing: str,
+    lake: str,
+    state: str,
+    archive: str = "",
+    catalog: str = "",  # as the run had them
 ) -> list[dict[str, Any]]:  # of `shown_row`; none where the files are many, or hold more than `SMALL` bytes of rows
     "Rows that a run has changed, for its report. It never raises: the run is committed, and its verdict stands."
     try:
@@ -76,7 +80,11 @@ _FILES = 200  # whose footers and keys are read for it, in less than a second fr
 
 def _opened(
     table: TableRef,
-    landing: str, lake: str, state: str, archive: str, catalog: str,
+    landing: str,
+    lake: str,
+    state: str,
+    archive: str,
+    catalog: str,
 ) -> tuple[Changelog, Sequence[str]]:  # with the table's key
     "The table's files, as its newest commit has read them."
     item = open_state(state, landing).get(table)

@@ -15,19 +15,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..changes.read import OPS, ChangeFiles, check_key, is_sequence
-from ..changes.schema import FILE, OP, ROW, Column, Schema, arrow_type, in_python, lake_damage
-from ..changes.schema import from_stored, open_lake_file, open_raw, plain, read_raw
+from dmscdc.changes.schema import (
+    FILE,
+    OP,
+    ROW,
+    Column,
+    Schema,
+    arrow_type,
+    from_stored,
+    in_python,
+    lake_damage,
+    open_lake_file,
+    open_raw,
+    plain,
+    read_raw,
+)
 from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
-from .changelog import Changelog, changelog_files, check_told, closed_by, held_by, hidden_rows, lost_of
-from .changelog import equal_images, may_repeat, upto
-from .clock import NO_EQUAL, NO_INSERT, NO_KEY, NO_OP, TRUNCATE, UNREADABLE, AsOf, CommitClock
-from .clock import clock_of, committed_at, position_words
+from dmscdc.history.changelog import (
+    Changelog,
+    changelog_files,
+    check_told,
+    closed_by,
+    equal_images,
+    held_by,
+    hidden_rows,
+    lost_of,
+    may_repeat,
+    upto,
+)
+from dmscdc.history.clock import (
+    NO_EQUAL,
+    NO_INSERT,
+    NO_KEY,
+    NO_OP,
+    TRUNCATE,
+    UNREADABLE,
+    AsOf,
+    CommitClock,
+    clock_of,
+    committed_at,
+    position_words,
+)
 from .lookup import KeyIndex, Query, plain_key
 from .row import RawChange, Row, after, find_rows, in_order
-from ..landing.files import RawFile
 from ..lake.table import LakeTable, PlainFile, lake_columns
+from ..landing.files import RawFile
 from ..state.position import Position
 
 # %% auto #0
@@ -256,8 +290,10 @@ def _without_key(
     if not {"U", "D"} & {*ops}:
         return rows, 0
     was = [rows[image].cast(wanted.field(name).type) for name, image in images.items()]
-    now, before = (zip(*[map(plain_key, column.to_pylist()) for column in columns])
-                   for columns in ([rows[name] for name in images], was))
+    now, before = (
+        zip(*[map(plain_key, column.to_pylist()) for column in columns])
+        for columns in ([rows[name] for name in images], was)
+    )
     there: dict[tuple, deque[int]] = {}
     stays, missed = [True] * len(rows), 0
     for at, (op, value, old) in enumerate(zip(ops, now, before)):

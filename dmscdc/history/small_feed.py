@@ -20,11 +20,11 @@ from ..changes.schema import FILE, ROW, arrow_type
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, changelog_files
 from .clock import SEQUENCE_IN_PLACE, CommitClock, clock_of, committed_at
-from ..landing.files import RawFile
 from .lookup import KeyIndex, Query
 from .row import RawChange, Row, after, find_rows, same
 from .small import applicable, by_sequence, named_keys, rows_of
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_feed, span
+from ..landing.files import RawFile
 from ..state.position import Position
 from ..storage.filesystem import fs_and_path
 
@@ -220,8 +220,12 @@ def _reloaded(between: Span, key: Sequence[str]) -> Feed:
         images = some[side].combine_chunks()
         places = zip(some[FILE].to_pylist(), some[ROW].to_pylist())
         where = [f"{name or ''}/{row or 0:012d}" for name, row in places]
-        ours = {CHANGE_TYPE: pa.repeat(kind, len(some)), FILE: some[FILE], ROW: some[ROW],
-                PLACE: pa.array([f"{line.number:06d}/0/{one}" for one in where], pa.string())}
+        ours = {
+            CHANGE_TYPE: pa.repeat(kind, len(some)),
+            FILE: some[FILE],
+            ROW: some[ROW],
+            PLACE: pa.array([f"{line.number:06d}/0/{one}" for one in where], pa.string()),
+        }
         values = {c.name: pc.struct_field(images, c.name) for c in schema} | ours
         each = [values[f.name].cast(f.type) if f.name in values else pa.nulls(len(some), f.type) for f in wanted]
         parts.append(pa.table(each, schema=wanted))
@@ -230,7 +234,9 @@ def _reloaded(between: Span, key: Sequence[str]) -> Feed:
 
 
 _SIDES = [  # rows of the feed: from which side of a pair, and of which pairs
-    ("insert", "now", ["I"]), ("delete", "was", ["D"]), ("update_preimage", "was", ["U"]),
+    ("insert", "now", ["I"]),
+    ("delete", "was", ["D"]),
+    ("update_preimage", "was", ["U"]),
     ("update_postimage", "now", ["U"]),
 ]
 

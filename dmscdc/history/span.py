@@ -71,7 +71,7 @@ def _whole(
     held = held_by(past, position)
     missing = lost_of(past, position)
     gone = [f"{past.table}: {f.path} of the load is gone" for f in position.base_files if f not in past.load]
-    if words := [*missing, *gone[:1], *past.gaps[:not past.is_whole]]:
+    if words := [*missing, *gone[:1], *past.gaps[: not past.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or start again")
     return held
 

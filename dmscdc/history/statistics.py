@@ -95,7 +95,7 @@ def _oldest(url: str, column: str) -> float | None:
     try:
         meta = open_raw(url).metadata
         names = [meta.schema.column(at).path for at in range(meta.num_columns)]
-        least = min(one.min for one, in statistics(meta, [names.index(column)]))
+        least = min(one.min for (one,) in statistics(meta, [names.index(column)]))
     except (OSError, ValueError, OverflowError, AttributeError, TypeError):
         return None
     least = datetime.fromisoformat(least) if isinstance(least, str) else least

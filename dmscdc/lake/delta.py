@@ -78,6 +78,7 @@ def _next(base: Newest | None) -> int:
 
 class DeltaTable(OwnFiles):
     "A table of Delta Lake; see `lake.table.LakeTable` for the interface."
+
     format = "delta"
     hive_folders = True  # and it takes the empty text for null
     hive_storage = "delta"

@@ -35,11 +35,25 @@ if TYPE_CHECKING:
 __all__ = ['reasons', 'json_type', 'stats_of', 'DeltaVersion', 'value_text', 'DeltaLog']
 
 # %% ../../notebooks/07_lake/06_delta_log.ipynb #d1a00007
-_FEATURES = {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns",
-             "columnMapping", "deletionVectors"}  # of which we look whether they are in use
+_FEATURES = {
+    "appendOnly",
+    "invariants",
+    "checkConstraints",
+    "changeDataFeed",
+    "generatedColumns",
+    "identityColumns",
+    "columnMapping",
+    "deletionVectors",
+}  # of which we look whether they are in use
 _ON = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
-_MARKS = ("delta.identity", "delta.generation", "delta.invariants", "CURRENT_DEFAULT", "EXISTS_DEFAULT",
-          "__CHAR_VARCHAR")  # in what a column's metadata says
+_MARKS = (
+    "delta.identity",
+    "delta.generation",
+    "delta.invariants",
+    "CURRENT_DEFAULT",
+    "EXISTS_DEFAULT",
+    "__CHAR_VARCHAR",
+)  # in what a column's metadata says
 
 
 def reasons(
@@ -135,7 +149,7 @@ def stats_of(
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
     low, high, nulls = {}, {}, {}
     for i, name in list(enumerate(names))[: most if most >= 0 else None]:
-        told = [one for one, in statistics(meta, [i])]
+        told = [one for (one,) in statistics(meta, [i])]
         if told and all(one is not None and one.has_null_count for one in told):
             nulls[name] = sum(one.null_count for one in told)
             if ends := _ends(told, types[name]):
@@ -146,6 +160,7 @@ def stats_of(
 @dataclass(frozen=True)
 class DeltaVersion:
     "A version of the table."
+
     version: int
     paths: Mapping[str, str]  # path of each file in the log, by its name
     values: Mapping[str, Mapping[str, str | None]]  # of the partition's columns, as text, by the file's name
@@ -237,8 +252,14 @@ def _options(
     if not is_bucket(place):
         return {}
     given = credentials()
-    known = {"access_key_id": given.key, "secret_access_key": given.secret, "session_token": given.token,
-             "region": given.region, "endpoint_url": given.endpoint, "conditional_put": "etag"}
+    known = {
+        "access_key_id": given.key,
+        "secret_access_key": given.secret,
+        "session_token": given.token,
+        "region": given.region,
+        "endpoint_url": given.endpoint,
+        "conditional_put": "etag",
+    }
     if given.endpoint:
         known["allow_http"] = str(given.endpoint.startswith("http://")).lower()
     return {f"aws_{name}": value for name, value in known.items() if value}
@@ -246,6 +267,7 @@ def _options(
 
 class DeltaLog(FormatLog):
     "The commits of one Delta table."
+
     deletes = "deletion vectors"
 
     def __init__(self, table: OwnFiles):
@@ -343,8 +365,11 @@ class DeltaLog(FormatLog):
 
     def _info(self, head: Entry | None, entry: Entry, gone: int, at: int) -> dict[str, Any]:
         "What a commit says of itself."
-        metrics = {"numTargetFilesAdded": len(entry.adds), "numTargetFilesRemoved": gone,
-                   "numTargetBytesAdded": sum(file.bytes for file in entry.added)}
+        metrics = {
+            "numTargetFilesAdded": len(entry.adds),
+            "numTargetFilesRemoved": gone,
+            "numTargetBytesAdded": sum(file.bytes for file in entry.added),
+        }
         return {
             "timestamp": at,
             "operation": "MERGE" if head else "WRITE",

@@ -26,7 +26,17 @@ __all__ = ['hive_type', 'hive_columns', 'CatalogEntry', 'mark_of', 'entry_of', '
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-007
 _HIVE_TYPES = (
-    "tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "binary", "date", "timestamp",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "boolean",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
 )
 
 
@@ -58,6 +68,7 @@ def hive_columns(
 @dataclass(frozen=True)
 class _Storage:
     "How readers open the files of a format."
+
     classes: Mapping[str, str]  # InputFormat and OutputFormat
     serde: Mapping[str, str]  # SerializationLibrary
     parameters: Mapping[str, str]  # of the table
@@ -68,8 +79,10 @@ class _Storage:
 
 _HIVE = "org.apache.hadoop.hive.ql.io.parquet"
 _SERDE = {"SerializationLibrary": f"{_HIVE}.serde.ParquetHiveSerDe"}
-_HUDI_FIRST = tuple(Column(f"_hoodie_{name}", "string") for name in (
-    "commit_time", "commit_seqno", "record_key", "partition_path", "file_name"))
+_HUDI_FIRST = tuple(
+    Column(f"_hoodie_{name}", "string")
+    for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
+)
 
 
 def _parquet_files(reader: str, **more: Any) -> _Storage:
@@ -93,6 +106,7 @@ _STORAGES = {  # by the name that a lake table gives
 @dataclass(frozen=True)
 class CatalogEntry:
     "A table as it should be in the catalogue."
+
     table: TableRef
     location: str  # its folder, with a slash at the end
     columns: Sequence[Mapping[str, str]]  # inside the files, as in Glue
@@ -150,7 +164,9 @@ def _descriptor(
     "Where files lie and how they are opened."
     how, path = wanted.storage, {"path": wanted.location} if wanted.storage.has_path else {}
     return {
-        "Columns": list(wanted.columns), "Location": wanted.location + (f"{folder}/" if folder else ""), **how.classes,
+        "Columns": list(wanted.columns),
+        "Location": wanted.location + (f"{folder}/" if folder else ""),
+        **how.classes,
         "SerdeInfo": {**how.serde, "Parameters": {"serialization.format": "1", **path}},
     }
 
@@ -159,8 +175,11 @@ def table_input(wanted: CatalogEntry) -> dict[str, Any]:
     "The table as `create_table` and `update_table` take it."
     ours = {_TABLE: str(wanted.table), _COMMIT: wanted.commit}
     return {
-        "Name": wanted.table.name.lower(), "TableType": "EXTERNAL_TABLE", "PartitionKeys": list(wanted.keys),
-        "StorageDescriptor": _descriptor(wanted), "Parameters": {**wanted.storage.parameters, **ours},
+        "Name": wanted.table.name.lower(),
+        "TableType": "EXTERNAL_TABLE",
+        "PartitionKeys": list(wanted.keys),
+        "StorageDescriptor": _descriptor(wanted),
+        "Parameters": {**wanted.storage.parameters, **ours},
     }
 
 
@@ -202,6 +221,7 @@ _GLUE = "glue:DATABASE or glue:DATABASE?create"
 @dataclass(frozen=True)
 class _GlueTable:
     "A table by its names, and the client that reaches it."
+
     glue: Any  # a boto3 client
     database: str
     name: str
@@ -348,7 +368,9 @@ def _put(
     stale: Iterable[tuple[str, ...]],  # of those that differ in Glue
 ) -> None:
     "Create partitions, and update others."
-    def inputs(values): return [partition_input(wanted, one) for one in values]
+
+    def inputs(values):
+        return [partition_input(wanted, one) for one in values]
 
     there = send(place, "create", inputs(fresh), "AlreadyExistsException")
     known = [{"PartitionValueList": one["Values"], "PartitionInput": one} for one in inputs([*stale, *there])]
@@ -440,6 +462,7 @@ def sync(
 @dataclass(frozen=True)
 class SyncResult:
     "The report of a run about the catalogue."
+
     mark: str = ""  # address and commit, once the catalogue is up to date
     words: str = ""  # what was done
     notes: tuple[str, ...] = ()  # why it is behind

@@ -97,6 +97,7 @@ _SAYS = "dmscdc refuses: "
 
 class HudiTable(OpenTable):
     "A table of Apache Hudi that copies files on writing; see `lake.table.LakeTable` for the interface."
+
     format = "hudi"
     hive_folders = True
     hive_storage = "hudi"
@@ -135,7 +136,7 @@ class HudiTable(OpenTable):
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
         names = [name for name in self.store.list(self.place) if name.endswith(".parquet") and "/.hoodie/" not in name]
-        folders = {name[len(self.place) + 1:].rpartition("/")[0] for name in names}
+        folders = {name[len(self.place) + 1 :].rpartition("/")[0] for name in names}
         told = {folder: [unquote(part.partition("=")[2]) for part in folder.split("/")] for folder in folders if folder}
         return {tuple(None if one == HIVE_NULL else one for one in some): folder for folder, some in told.items()}
 
@@ -230,7 +231,12 @@ class HudiTable(OpenTable):
             raise
 
     def _write(
-        self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str,
+        self,
+        spark: SparkSession,
+        rows: DataFrame,
+        transaction: Transaction,
+        base: Newest | None,
+        note: str,
         operation: str,
     ) -> None:
         "Write rows, and roll the commit back if it does not follow the one that it was planned from."
@@ -242,7 +248,7 @@ class HudiTable(OpenTable):
 
     def _roll_back(self, spark: SparkSession, instant: str, name: str) -> None:
         "Take a commit back. Hudi's procedure knows tables by their names in the catalogue."
-        place = spark_url(self.location).replace("'", "\'")
+        place = spark_url(self.location).replace("'", "'")
         spark.sql(f"create table {name} using hudi location '{place}'")
         try:
             spark.sql(f"call rollback_to_instant(table => '{name}', instant_time => '{instant}')").collect()
@@ -252,6 +258,7 @@ class HudiTable(OpenTable):
 
 class HudiLogTable(HudiTable):
     "A table of Apache Hudi that merges logs on reading."
+
     format = hive_storage = "hudi-mor"
     kind = "MERGE_ON_READ"
     packs = "run_compaction: logs are merged into files"
@@ -297,8 +304,15 @@ def _storable(rows: DataFrame, transaction: Transaction) -> DataFrame:
         wrong = {key: f"{quoted(key)} = ''" for key in texts}
         said = "Hudi cannot keep a row whose key is the empty text"
     else:
-        wrong = {key: " or ".join([f"{quoted(key)} in ('__empty__', '__null__')",
-                                   *(f"instr({quoted(key)}, ',{other}:') > 0" for other in keys)]) for key in texts}
+        wrong = {
+            key: " or ".join(
+                [
+                    f"{quoted(key)} in ('__empty__', '__null__')",
+                    *(f"instr({quoted(key)}, ',{other}:') > 0" for other in keys),
+                ]
+            )
+            for key in texts
+        }
         said = "Hudi may take rows for one if a key holds __empty__, or a comma, a column and a colon"
     for key, found in wrong.items():
         text = f"{_SAYS}{said} (column {key}). Choose another format"

@@ -88,6 +88,7 @@ def without_bounds(column: Column) -> dict[str, str]:
 
 class IcebergTable(OwnFiles):
     "A table of Apache Iceberg; see `lake.table.LakeTable` for the interface."
+
     format = "iceberg"
     odd_name = re.compile("^_(file|pos|deleted|spec_id|partition|row_id|last_updated_.*|change_.*|commit_.*)$")
 

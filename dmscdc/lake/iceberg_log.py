@@ -44,9 +44,16 @@ def iceberg_type(
     from pyiceberg import types
 
     kinds = {
-        "tinyint": types.IntegerType, "smallint": types.IntegerType, "int": types.IntegerType,
-        "bigint": types.LongType, "float": types.FloatType, "double": types.DoubleType, "boolean": types.BooleanType,
-        "string": types.StringType, "binary": types.BinaryType, "date": types.DateType,
+        "tinyint": types.IntegerType,
+        "smallint": types.IntegerType,
+        "int": types.IntegerType,
+        "bigint": types.LongType,
+        "float": types.FloatType,
+        "double": types.DoubleType,
+        "boolean": types.BooleanType,
+        "string": types.StringType,
+        "binary": types.BinaryType,
+        "date": types.DateType,
         "timestamp": types.TimestamptzType,
     }
     if column.type.startswith("decimal"):
@@ -62,8 +69,13 @@ def file_properties(
     if not is_bucket(place):
         return {}
     given = credentials()
-    known = {"access-key-id": given.key, "secret-access-key": given.secret, "session-token": given.token,
-             "region": given.region, "endpoint": given.endpoint}
+    known = {
+        "access-key-id": given.key,
+        "secret-access-key": given.secret,
+        "session-token": given.token,
+        "region": given.region,
+        "endpoint": given.endpoint,
+    }
     return {f"s3.{name}": value for name, value in known.items() if value}
 
 
@@ -181,6 +193,7 @@ def _data_file(
 
 class IcebergLog(FormatLog):
     "The commits of one Iceberg table."
+
     files_below, deletes, keeps_partition = "/data", "delete files", True
 
     def __init__(self, table: OwnFiles):

@@ -20,11 +20,23 @@ from ..changes.stage import Batch
 from ..errors import AlreadyExists, ColumnsGone, CommitConflict, LeftToFormat, Refused
 from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
 from .parquet.journal import Entry, LakeFile, name_prefix, next_entry
-from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
 from .parquet.rewrite import hive_folder
+from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
 from .parquet.write import LARGEST, partition_values, sweep_orphans
-from .table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Upkeep, Written
-from .table import frame_as_stored, frame_from_stored, from_facts, stored_columns, to_facts
+from dmscdc.lake.table import (
+    Clock,
+    Commit,
+    LoadFiles,
+    PendingCommit,
+    Transaction,
+    Upkeep,
+    Written,
+    frame_as_stored,
+    frame_from_stored,
+    from_facts,
+    stored_columns,
+    to_facts,
+)
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
@@ -74,6 +86,7 @@ def from_note(
 @dataclass(frozen=True)
 class Version:
     "A commit of the format."
+
     id: Any  # the format's own
     note: str  # ours; "" for a commit of another program
     words: str  # what it did, e.g. OPTIMIZE
@@ -87,6 +100,7 @@ class Version:
 @dataclass(frozen=True)
 class Newest:
     "Our newest commit in a table."
+
     version: Version
     commit: Commit
     attempt: str
@@ -115,10 +129,7 @@ def newest_of(
 def overtaken(table: TableRef, by: Commit | None) -> CommitConflict:
     "The error for a commit whose number another writer has taken."
     made = f"commit {by.number} was made by {by.run or 'another writer'}" if by else "another program wrote a version"
-    return CommitConflict(
-        f"{table}: {made} meanwhile; nothing was committed, and "
-        "the next pass plans again"
-    )
+    return CommitConflict(f"{table}: {made} meanwhile; nothing was committed, and the next pass plans again")
 
 
 @dataclass(frozen=True)
@@ -175,6 +186,7 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 # %% ../../notebooks/07_lake/05_open.ipynb #5b92dd03
 class OpenTable:
     "A table of an open format; see `lake.table.LakeTable` for the interface."
+
     format = ""  # its name
     can_time_travel, can_migrate, writes_own_files = True, False, False
     hive_folders, hive_storage = False, ""
@@ -297,7 +309,7 @@ class OpenTable:
         self.store.tidy(self.aside, number)
 
     def _number(self, name: str) -> float:
-        return staging_number(name[len(self.aside) + 1:])
+        return staging_number(name[len(self.aside) + 1 :])
 
     def _check_columns(self, found: Newest) -> None:
         "Raises `ColumnsGone`: to go on would add them again, without their values."
@@ -433,6 +445,7 @@ class OpenTable:
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e6
 class OwnFiles(OpenTable):
     "A table whose files our tasks write, where they can."
+
     asks_session = False  # a session's settings say whether they can
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", target_bytes: int = 64 << 20, **settings: Any):
@@ -498,6 +511,7 @@ class OwnFiles(OpenTable):
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e8
 class FormatLog:  # a `lake.parquet.journal.Log`
     "The commits of a table of an open format, for the tasks that write plain files."
+
     in_place, keeps_partition = True, False
     files_below = ""  # folder of the data files, below the table
     deletes = ""  # what a file can have beside it that takes rows away, in words

@@ -118,8 +118,10 @@ def _numbered(spark: SparkSession, batch: Batch, names: Sequence[str]) -> DataFr
 def as_wanted(rows: DataFrame, schema: Schema) -> DataFrame:
     "Rows of a table with other columns: types are widened, and new columns are null."
     have = set(rows.columns)
-    wanted = [f"cast({quoted(c.name) if c.name in have else 'null'} as {c.type}) as {quoted(c.name)}"
-              for c in lake_columns(schema)]
+    wanted = [
+        f"cast({quoted(c.name) if c.name in have else 'null'} as {c.type}) as {quoted(c.name)}"
+        for c in lake_columns(schema)
+    ]
     return rows.selectExpr(*wanted)
 
 
@@ -156,6 +158,7 @@ def _stale(spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[s
 @dataclass(frozen=True)
 class Outcome:
     "What a batch makes of a table: written aside, and counted."
+
     batch: Batch
     url: str  # rows that met a batch row
     bounds: Mapping[str, tuple[str, str]]  # of `key_bounds`

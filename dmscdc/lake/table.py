@@ -41,6 +41,7 @@ __all__ = ['VERSIONS', 'SAMPLE', 'NEW', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transa
 @dataclass(frozen=True)
 class Commit:
     "One version of a table: its contents and its position."
+
     number: int  # ours, 1 for the first
     position: Mapping[str, Any]  # which files it has applied, as `load` wrote it
     run: str  # the run that made it
@@ -62,6 +63,7 @@ def _new_attempt() -> str:
 @dataclass(frozen=True)
 class Transaction:
     "What a run wants to commit on top of the commit that it planned from."
+
     base: Commit | None  # its predecessor; None for the first commit of a table
     position: Mapping[str, Any]  # what the table will have applied
     run: str  # the run
@@ -124,8 +126,11 @@ def set_otherwise(
         other = [one for one in other if one[0] != "key"]
     if op_column != head.op_column:
         other.append(("op-column", (op_column,), (head.op_column,)))
-    said = [f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
-            f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}" for what, wanted, has in other]
+    said = [
+        f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
+        f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}"
+        for what, wanted, has in other
+    ]
     again = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
     if not has_load:
         back = " ".join(_as_set(what, has) for what, _, has in other)
@@ -136,6 +141,7 @@ def set_otherwise(
 @dataclass(frozen=True)
 class Written:
     "What one commit did to the table; rows are counted once per key."
+
     commit: Commit
     inserted: int = 0  # rows that did not exist
     updated: int = 0  # rows that existed and are different now
@@ -327,12 +333,14 @@ class PlainFile:
 @dataclass(frozen=True)
 class Upkeep:
     "What a table's upkeep would do."
+
     steps: tuple[str, ...] = ()  # in words
     oldest: int = 1  # the oldest commit that is surely known afterwards
 
 
 class LakeReader(Protocol):
     "The read interface of a lake table."
+
     table: TableRef
     format: str  # its name in `spark.formats`
     location: str  # the folder that readers list or open

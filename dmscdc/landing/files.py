@@ -45,8 +45,9 @@ def printable(
 @dataclass(frozen=True, order=True)
 class TableRef:
     "A table of the source, named as DMS names its folders (rules can rename, so the source may differ)."
+
     schema: str  # first folder below the landing
-    name: str    # second folder
+    name: str  # second folder
 
     def __post_init__(self) -> None:
         for part in (self.schema, self.name):
@@ -59,13 +60,17 @@ class TableRef:
         return f"{schema}.{self.name}"
 
     @classmethod
-    def parse(cls, text: str  # `schema.table`; the first dot separates, outside of quotes
-              ) -> TableRef:  # the table
+    def parse(
+        cls,
+        text: str,  # `schema.table`; the first dot separates, outside of quotes
+    ) -> TableRef:  # the table
         "Reads `schema.table`, as it is typed in a command."
         found = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".][^.]*))\.(.+)', text, re.DOTALL)
         if not found or "/" in text:
-            raise ValueError(f"a table is written schema.table, like sampledb.product, or \"my.schema\".product "
-                             f"where the schema has a dot, not {text!r}")
+            raise ValueError(
+                f'a table is written schema.table, like sampledb.product, or "my.schema".product '
+                f"where the schema has a dot, not {text!r}"
+            )
         return cls((found[1] or "").replace('""', '"') or found[2], found[3])
 
 # %% ../../notebooks/02_landing/01_files.ipynb #5d1c7a21
@@ -86,28 +91,39 @@ _TRANSACTION_NAME = re.compile(r"CDC_TXN-\d{17}\.csv(\.gz)?")
 @dataclass(frozen=True)
 class DmsName:
     "The parts of the base name of a DMS file."
-    kind: str               # "load" or "change"
-    number: int | None      # of a load file: its number, from 1
+
+    kind: str  # "load" or "change"
+    number: int | None  # of a load file: its number, from 1
     stamp: datetime | None  # of a change file: closing time, UTC (`DatePartitionTimezone`: in that zone)
-    segment: int | None     # of a load file of a parallel load by ranges
-    format: str             # "parquet" or "csv"
-    gzip: bool              # ends in .gz; Parquet is compressed inside and keeps its name
+    segment: int | None  # of a load file of a parallel load by ranges
+    format: str  # "parquet" or "csv"
+    gzip: bool  # ends in .gz; Parquet is compressed inside and keeps its name
 
 
-def parse_name(base_name: str  # without folders
-               ) -> DmsName:  # its parts
+def parse_name(
+    base_name: str,  # without folders
+) -> DmsName:  # its parts
     "Reads a base name of DMS (guide, *Using Amazon S3 as a target*); any other name raises `NotADmsName`."
     if found := _LOAD_NAME.fullmatch(base_name):
         segment = found["segment"]
-        return DmsName("load", int(found["number"], 16), None, int(segment) if segment else None,
-                       found["format"], bool(found["gz"]))
+        return DmsName(
+            "load",
+            int(found["number"], 16),
+            None,
+            int(segment) if segment else None,
+            found["format"],
+            bool(found["gz"]),
+        )
     if found := _CHANGE_NAME.fullmatch(base_name):
         return DmsName("change", None, _stamp(base_name, found), None, found["format"], bool(found["gz"]))
     if _TRANSACTION_NAME.fullmatch(base_name):
-        raise NotADmsName(f"{base_name} holds the changes of all tables (PreserveTransactions with CdcPath): "
-                          "the setting transactions names its folder, and it is divided among its tables")
-    raise NotADmsName(f"{base_name!r} is neither a load file (LOAD00000001.parquet) "
-                      "nor a change file (20181215-100311204.parquet)")
+        raise NotADmsName(
+            f"{base_name} holds the changes of all tables (PreserveTransactions with CdcPath): "
+            "the setting transactions names its folder, and it is divided among its tables"
+        )
+    raise NotADmsName(
+        f"{base_name!r} is neither a load file (LOAD00000001.parquet) nor a change file (20181215-100311204.parquet)"
+    )
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-016
 def _stamp(base_name: str, found: re.Match) -> datetime:
@@ -139,8 +155,9 @@ def _kind(base_name: str) -> str:
 @dataclass(frozen=True, order=False)
 class RawFile:
     "One file below a table's folder."
-    path: str    # below the table's folder, with "/", like "2022/10/23/20221023-013830913.parquet"
-    size: int    # bytes
+
+    path: str  # below the table's folder, with "/", like "2022/10/23/20221023-013830913.parquet"
+    size: int  # bytes
     time: float  # object time: when it was put, epoch seconds
 
     name = property(lambda self: self.path.rpartition("/")[2], doc="Base name.")
@@ -149,8 +166,10 @@ class RawFile:
     is_change = property(lambda self: _kind(self.name) == "change", doc="Named like a change file.")
     identity = property(lambda self: (self.path, self.size), doc="What makes it this file and no other.")
     order = property(lambda self: (self.name, self.path), doc="Of change files: base name, then path.")
-    stamp = property(lambda self: parse_name(self.name).stamp if self.is_change else None,
-                     doc="When a change file was closed, UTC; else None.")
+    stamp = property(
+        lambda self: parse_name(self.name).stamp if self.is_change else None,
+        doc="When a change file was closed, UTC; else None.",
+    )
     format = property(lambda self: _format(self.name), doc='"parquet" or "csv", "" for neither.')
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-024
@@ -160,8 +179,9 @@ def _format(base_name: str) -> str:
     return found["format"] if found else ""
 
 # %% ../../notebooks/02_landing/01_files.ipynb #order-02
-def change_order(path: str  # of a change file, or the beginning of a name
-                 ) -> tuple[str, str]:  # sort key: base name, then path, as `RawFile.order`
+def change_order(
+    path: str,  # of a change file, or the beginning of a name
+) -> tuple[str, str]:  # sort key: base name, then path, as `RawFile.order`
     "The order of a change file among the others, from its path alone."
     return path.rpartition("/")[2], path
 
@@ -169,8 +189,9 @@ def change_order(path: str  # of a change file, or the beginning of a name
 _LOOK_BACK = timedelta(hours=24)
 
 
-def day_before(path: str  # of a change file
-               ) -> str:  # the beginning of a name
+def day_before(
+    path: str,  # of a change file
+) -> str:  # the beginning of a name
     "The beginning of the name of a change file that was closed 24 hours earlier, for comparing names."
     first = datetime.min.replace(tzinfo=timezone.utc)  # the earliest time in Python
     start = max(RawFile(path, 0, 0).stamp, first + _LOOK_BACK) - _LOOK_BACK
@@ -180,7 +201,8 @@ def day_before(path: str  # of a change file
 @dataclass(frozen=True)
 class Listing:
     "The files of one table."
-    load: tuple[RawFile, ...] = ()     # by folder, segment and number
+
+    load: tuple[RawFile, ...] = ()  # by folder, segment and number
     changes: tuple[RawFile, ...] = ()  # in the order in which DMS closed them
     foreign: tuple[RawFile, ...] = ()  # not from DMS, or not where DMS puts them; by path
 
@@ -204,8 +226,9 @@ def _load_order(file: RawFile) -> tuple:
     return file.folder, name.segment or 0, name.number, file.path
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-036
-def classify(files: Iterable[RawFile]  # all files below one table's folder, in any order
-             ) -> Listing:  # sorted out and ordered
+def classify(
+    files: Iterable[RawFile],  # all files below one table's folder, in any order
+) -> Listing:  # sorted out and ordered
     "Load files, change files and foreign files, by name and place; the same for a folder and a bucket."
     kinds: dict[str, list[RawFile]] = {"load": [], "change": [], "": []}
     for file in files:  # in a bucket a folder may be called nothing
@@ -217,9 +240,11 @@ def classify(files: Iterable[RawFile]  # all files below one table's folder, in 
     if ours or any(f.path == SEGMENTS for f in foreign):
         ours |= folders - with_changes  # segments; a folder with changes is another table's
     foreign += [f for f in load + changes if f.folder not in ours]
-    return Listing(tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
-                   tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
-                   tuple(sorted(foreign, key=lambda f: f.path)))
+    return Listing(
+        tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
+        tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
+        tuple(sorted(foreign, key=lambda f: f.path)),
+    )
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-041
 def _entries(folder: str) -> list[os.DirEntry]:
@@ -257,8 +282,11 @@ def _is_folder(entry: os.DirEntry, root: str) -> bool:
         return False
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-042
-def _walk(folder: str, root: str,  # of the landing
-          below: str = "") -> Iterator[RawFile]:
+def _walk(
+    folder: str,
+    root: str,  # of the landing
+    below: str = "",
+) -> Iterator[RawFile]:
     "Every file below a folder; links to folders are not followed. Marks what has a DMS name but is no plain file."
     for entry in _entries(folder):
         if _leads_out(entry, root):
@@ -294,10 +322,12 @@ NO_NAME = "no table can be called so: the name leads elsewhere, or steers a term
 UNFOLLOWED = f"only files are read, and a link out of the landing is followed only where {_LINKS}=follow is set"
 
 
-def _folders(root: str, schema: str,  # "" for the schemas
-             unread: dict[str, str],  # receives each schema that cannot be read, with the reason
-             odd: dict[str, str]  # receives folders that no pass looks into, with the reason
-             ) -> list[str]:
+def _folders(
+    root: str,
+    schema: str,  # "" for the schemas
+    unread: dict[str, str],  # receives each schema that cannot be read, with the reason
+    odd: dict[str, str],  # receives folders that no pass looks into, with the reason
+) -> list[str]:
     "Names of the folders in the landing, or in a schema of it. Raises `LandingUnreachable` for the landing itself."
     try:
         found = _entries(os.path.join(root, schema) if schema else root)
@@ -399,8 +429,10 @@ class FolderLanding:
     """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
     `deep`: a file of DMS of each folder that is no table, but has some too deep; `odd`: folders no pass looks into."""
 
-    def __init__(self, root: str | Path  # the folder above the schemas
-                 ):
+    def __init__(
+        self,
+        root: str | Path,  # the folder above the schemas
+    ):
         self.root = Path(root).absolute()
         self.listings = 0
         self.unread: dict[str, str] = {}
@@ -410,8 +442,10 @@ class FolderLanding:
 
     places = property(lambda self: (self,), doc="The places that it consists of.")
 
-    def tables(self, known: Iterable[TableRef] = ()  # they had files once: not checked again
-               ) -> list[TableRef]:  # by name
+    def tables(
+        self,
+        known: Iterable[TableRef] = (),  # they had files once: not checked again
+    ) -> list[TableRef]:  # by name
         "Tables with at least one DMS file. Stops at a table's first such file, so it is no full listing."
         known, root, self.unread = set(known), str(self.root), {}
         if known and not self.root.is_dir():
@@ -432,9 +466,11 @@ class FolderLanding:
                 self.deep.append(f"{folder}/{file.path}")
         return sorted(found)
 
-    def files(self, table: TableRef,
-              position: Any = None  # what the table has applied; a bucket then lists only newer files
-              ) -> Listing:  # empty if there is no such folder
+    def files(
+        self,
+        table: TableRef,
+        position: Any = None,  # what the table has applied; a bucket then lists only newer files
+    ) -> Listing:  # empty if there is no such folder
         "All files of a table: one listing. Raises `LandingUnreachable`."
         self.listings += 1
         try:
@@ -484,15 +520,18 @@ def holds_dms(files: Iterable[RawFile]) -> bool:
     return not classify(odd).is_empty
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-047
-_TASK = ("If this is the right place, look at the source (has it tables and rows?) and at the DMS task: does it run, "
-        "and does its endpoint write there? aws dms describe-replication-tasks, aws dms describe-endpoints")
+_TASK = (
+    "If this is the right place, look at the source (has it tables and rows?) and at the DMS task: does it run, "
+    "and does its endpoint write there? aws dms describe-replication-tasks, aws dms describe-endpoints"
+)
 
 
-def describe_empty(root: str,  # the landing, as it was given
-                   paths: Iterable[str],  # of all files below it
-                   state: str = "",  # "does not exist", if it does not
-                   more: bool = False  # these are only the first paths
-                   ) -> str:  # one sentence, or two with a hint
+def describe_empty(
+    root: str,  # the landing, as it was given
+    paths: Iterable[str],  # of all files below it
+    state: str = "",  # "does not exist", if it does not
+    more: bool = False,  # these are only the first paths
+) -> str:  # one sentence, or two with a hint
     "Where DMS files were expected, and what was found instead."
     expected = f"no files of DMS in {root}: expected {root}/<schema>/<table>/LOAD00000001.parquet"
     found = sorted(paths)
@@ -504,8 +543,9 @@ def describe_empty(root: str,  # the landing, as it was given
     return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-049
-def landing_command(places: Sequence[str]  # one, or several that hold the tables together
-                    ) -> str:
+def landing_command(
+    places: Sequence[str],  # one, or several that hold the tables together
+) -> str:
     "The command that shows whether a landing is right, and how it is set."
     flags = " --landing ".join(map(for_shell, places))
     setting = json.dumps(places if places[1:] else places[0], ensure_ascii=False)
@@ -528,8 +568,10 @@ def _wrong_level(root: str, paths: list[str]) -> str:
     places = {above: f"{root.rstrip('/')}/{above}" for above in deep}
     known = ", ".join([*places.values()][:5]) + (", …" if deep[5:] else "")
     if both := _divided(paths):
-        return (f" {dms} lies too deep: tables lie below {known}, their loads and their changes in different places. "
-                f"A landing can be several places: {landing_command([places[one] for one in both])}.")
+        return (
+            f" {dms} lies too deep: tables lie below {known}, their loads and their changes in different places. "
+            f"A landing can be several places: {landing_command([places[one] for one in both])}."
+        )
     if deep[1:]:
         one = landing_command([places[deep[0]]])
         return f" {dms} lies too deep: tables lie below {known}. A landing is one of them: {one}."
@@ -543,7 +585,7 @@ def _divided(paths: Iterable[str]) -> list[str]:  # [] where there is none
     for path in paths:
         kind, above = _kind(path.rpartition("/")[2]), _above(path)
         if kind and above:
-            (load if kind == "load" else changes)[tuple(path[len(above) + 1:].split("/")[:2])].add(above)
+            (load if kind == "load" else changes)[tuple(path[len(above) + 1 :].split("/")[:2])].add(above)
     is_divided = any(changes[table] - load[table] for table in [*load])
     is_clear = all(len(folders) == 1 for folders in load.values())
     found = (sorted(set().union(*some.values())) for some in (load, changes))

@@ -42,9 +42,9 @@ class JoinedLanding:
     requests = property(lambda self: sum(getattr(one, "requests", 0) for one in self.places))
     unread = property(lambda self: {name: why for one in self.places for name, why in one.unread.items()})
     mixed = property(lambda self: [folder for one in self.places for folder in one.mixed if self._owns(one, folder)])
-    odd = property(lambda self: {
-        folder: why for one in self.places for folder, why in one.odd.items() if self._owns(one, folder)
-    })
+    odd = property(
+        lambda self: {folder: why for one in self.places for folder, why in one.odd.items() if self._owns(one, folder)}
+    )
 
     def _owns(self, place: Place, path: str) -> bool:  # below the place
         "Whether a path of a place does not lie in another place."

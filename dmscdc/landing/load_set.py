@@ -16,9 +16,10 @@ __all__ = ['changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 
            'CutOff', 'find_cutoff', 'first_cutoff', 'forced_cutoff']
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-008
-def changed_files(files: Iterable[RawFile],  # load files as listed
-                  known: Iterable[RawFile]  # those that the table was loaded from
-                  ) -> tuple[RawFile, ...]:  # new ones, other sizes, newer times
+def changed_files(
+    files: Iterable[RawFile],  # load files as listed
+    known: Iterable[RawFile],  # those that the table was loaded from
+) -> tuple[RawFile, ...]:  # new ones, other sizes, newer times
     "The load files that are not known. A known file that vanished is not a change."
     before = {f.path: f for f in known}
 
@@ -34,8 +35,9 @@ def is_copy(files: Sequence[RawFile], known: Iterable[RawFile]) -> bool:
     return bool(files) and {f.identity for f in files} <= {f.identity for f in known}
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-014
-def mixed_pair(files: Iterable[RawFile]  # load files in load order
-               ) -> tuple[RawFile, RawFile] | None:  # a file, and the next file, which is older
+def mixed_pair(
+    files: Iterable[RawFile],  # load files in load order
+) -> tuple[RawFile, RawFile] | None:  # a file, and the next file, which is older
     "The first pair whose object times fall while the numbers rise, within one folder and segment."
     newest: dict[tuple, RawFile] = {}
     for file in files:
@@ -47,9 +49,10 @@ def mixed_pair(files: Iterable[RawFile]  # load files in load order
     return None
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-017
-def quiet_at(files: Iterable[RawFile],  # load files of one load
-             settle: float  # seconds; 0: no waiting
-             ) -> float:  # epoch seconds
+def quiet_at(
+    files: Iterable[RawFile],  # load files of one load
+    settle: float,  # seconds; 0: no waiting
+) -> float:  # epoch seconds
     "When the set will have been quiet long enough, if no more files arrive."
     times = sorted(f.time for f in files)
     if not times or settle <= 0:
@@ -64,8 +67,9 @@ def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
     return any(f.time > newest for f in changes)
 
 
-def clock(time: float  # epoch seconds
-          ) -> str:
+def clock(
+    time: float,  # epoch seconds
+) -> str:
     "A time as text for people."
     return datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -73,6 +77,7 @@ def clock(time: float  # epoch seconds
 @dataclass(frozen=True)
 class LoadSet:
     "How the load files of a table relate to its position."
+
     kind: str  # none, known, new (and complete), incomplete, copied or mixed
     waits: str = ""  # of an incomplete set: until when, or for what
     doubt: str = ""  # of a copied or mixed set: what is wrong with it
@@ -86,21 +91,26 @@ def _waits(count: int, until: float, end: str) -> str:
 
 
 def _mixed(before: RawFile, older: RawFile) -> str:
-    return (f"{older.path} (put {clock(older.time)}) is older than {before.path} "
-            f"(put {clock(before.time)}) and so belongs to an earlier load")
+    return (
+        f"{older.path} (put {clock(older.time)}) is older than {before.path} "
+        f"(put {clock(before.time)}) and so belongs to an earlier load"
+    )
 
 
 def _copied(changed: Iterable[RawFile]) -> str:
-    return ("all load files have the names and sizes of load files already loaded, "
-            f"and newer times (from {clock(min(f.time for f in changed))})")
+    return (
+        "all load files have the names and sizes of load files already loaded, "
+        f"and newer times (from {clock(min(f.time for f in changed))})"
+    )
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-025
-def judge_load(listing: Listing,
-               known: Sequence[RawFile],  # load files that the table was loaded from
-               now: float,  # epoch seconds
-               settle: float,  # seconds
-               trusted: bool = False  # a person has confirmed that these files belong together and shall be loaded
-               ) -> LoadSet:
+def judge_load(
+    listing: Listing,
+    known: Sequence[RawFile],  # load files that the table was loaded from
+    now: float,  # epoch seconds
+    settle: float,  # seconds
+    trusted: bool = False,  # a person has confirmed that these files belong together and shall be loaded
+) -> LoadSet:
     "Judges the load files of a listing."
     changed = listing.load if trusted else changed_files(listing.load, known)
     if not changed:
@@ -121,8 +131,9 @@ _COARSE = 1.0  # seconds by which an object time may be early: S3 gives whole se
 _NEAR = 60.0  # seconds before the first load file in which a change file may belong to either side
 
 
-def is_believable(file: RawFile  # a change file
-                  ) -> bool:
+def is_believable(
+    file: RawFile,  # a change file
+) -> bool:
     "Whether its object time is at most minutes after the time in its name."
     return -_COARSE <= file.time - file.stamp.timestamp() <= _DELAY
 
@@ -130,14 +141,16 @@ def is_believable(file: RawFile  # a change file
 @dataclass(frozen=True)
 class CutOff:
     "The change files that a load has made obsolete."
+
     obsolete: tuple[RawFile, ...] = ()  # the oldest, in order; none is applied to this load
     near: tuple[RawFile, ...] = ()  # put shortly before the load, perhaps on either side
     doubt: str = ""  # the reason why object times do not decide
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-036
-def find_cutoff(load: Iterable[RawFile],  # the load files
-             changes: Sequence[RawFile]  # change files in order
-             ) -> CutOff:
+def find_cutoff(
+    load: Iterable[RawFile],  # the load files
+    changes: Sequence[RawFile],  # change files in order
+) -> CutOff:
     "Files put before the first load file are obsolete, if their times are believable and agree with the names."
     start = min(f.time for f in load)
     odd = next((f for f in changes if not is_believable(f)), None)
@@ -146,7 +159,7 @@ def find_cutoff(load: Iterable[RawFile],  # the load files
         return CutOff(doubt=f"object times are not those of the first writing: {put}")
     early = [f for f in changes if f.time < start]
     near = tuple(f for f in early if f.time >= start - _NEAR)
-    if early != list(changes[:len(early)]):
+    if early != list(changes[: len(early)]):
         late = next(f for f in changes if f.time >= start)
         message = f"{late.path} was put after the load began, {early[-1].path} before it"
         return CutOff(near=near, doubt=f"names and times disagree: {message}")
@@ -168,14 +181,18 @@ def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
     if not early or early[0].time >= start - _LIFE:
         return CutOff(near=early)
     files = f"{len(early):,} change files were" if early[1:] else "1 change file was"
-    doubt = (f"{files} put before it, the first {clock(early[0].time)}: by another task that ran while the load was "
-             "read, or in an earlier life of the table, before its task was begun anew")
+    doubt = (
+        f"{files} put before it, the first {clock(early[0].time)}: by another task that ran while the load was "
+        "read, or in an earlier life of the table, before its task was begun anew"
+    )
     return CutOff(near=early, doubt=doubt)
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-044
-def forced_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile],
-               last: str  # path of the last change file applied, "" for none
-               ) -> CutOff:
+def forced_cutoff(
+    load: Iterable[RawFile],
+    changes: Sequence[RawFile],
+    last: str,  # path of the last change file applied, "" for none
+) -> CutOff:
     "The cut-off that a person has requested."
     start = min(f.time for f in load)
     ends = [f.order for f in changes if f.time < start]

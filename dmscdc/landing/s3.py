@@ -19,25 +19,39 @@ from threading import Lock
 from typing import Any
 
 from ..errors import LandingUnreachable
-from ..storage.filesystem import client, code_of, opener_of, split_url
 from dmscdc.landing.files import (
-    NO_NAME, OURS, FolderLanding, Landing, Listing, Place, RawFile, TableRef, classify, day_before, describe_empty,
-    first_deep, holds_dms, is_sound, is_transactions,
+    NO_NAME,
+    OURS,
+    FolderLanding,
+    Landing,
+    Listing,
+    Place,
+    RawFile,
+    TableRef,
+    classify,
+    day_before,
+    describe_empty,
+    first_deep,
+    holds_dms,
+    is_sound,
+    is_transactions,
 )
 from .joined import JoinedLanding, places_of
+from ..storage.filesystem import client, code_of, opener_of, split_url
 
 # %% auto #0
 __all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding',
            'open_landing']
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-008
-def _raw_files(objects: Iterable[dict],  # "Contents" of `list_objects_v2`
-              start: str  # beginning of their keys
-              ) -> Iterator[RawFile]:
+def _raw_files(
+    objects: Iterable[dict],  # "Contents" of `list_objects_v2`
+    start: str,  # beginning of their keys
+) -> Iterator[RawFile]:
     "Objects as files below `start`."
     for item in objects:
         if item["Key"].startswith(start) and not item["Key"].endswith("/"):
-            yield RawFile(item["Key"][len(start):], item["Size"], _seconds(item["LastModified"]))
+            yield RawFile(item["Key"][len(start) :], item["Size"], _seconds(item["LastModified"]))
 
 
 def _seconds(time: datetime | str) -> float:
@@ -47,9 +61,10 @@ def _seconds(time: datetime | str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-010
-def listing_from_keys(pages: Iterable[dict],  # responses of `list_objects_v2` with at most 1,000 "Contents" each
-                      prefix: str = ""  # of the landing in the bucket, with or without the last "/"
-                      ) -> dict[TableRef, Listing]:  # the tables with DMS files
+def listing_from_keys(
+    pages: Iterable[dict],  # responses of `list_objects_v2` with at most 1,000 "Contents" each
+    prefix: str = "",  # of the landing in the bucket, with or without the last "/"
+) -> dict[TableRef, Listing]:  # the tables with DMS files
     "All tables of a landing in a bucket from one listing, by the same rules as a folder."
     start = f"{prefix.strip('/')}/".lstrip("/")
     tables: dict[TableRef, list[RawFile]] = {}
@@ -61,8 +76,9 @@ def listing_from_keys(pages: Iterable[dict],  # responses of `list_objects_v2` w
     return {table: listing for table, listing in listings.items() if not listing.is_empty}
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-013
-def begin_of(position: Any  # what the table has applied; None: nothing
-             ) -> str:  # folder and beginning of a name; "" if all files are wanted
+def begin_of(
+    position: Any,  # what the table has applied; None: nothing
+) -> str:  # folder and beginning of a name; "" if all files are wanted
     "The place in a table's folder where new, late and known files begin."
     last = position and (position.last or position.cut)
     if not last or not RawFile(last, 0, 0).is_change:
@@ -77,9 +93,10 @@ DAY = re.compile(r"(?:.*/)?\d{8}-")  # common beginning of change files of one d
 _DASHED = re.compile(r"\d{4}-(?:\d\d-){0,2}")  # date folders like 2018-12-15, up to one of their dashes
 
 
-def days_since(days: Iterable[str],  # common beginnings of change files
-               begin: str  # from `begin_of`
-               ) -> list[tuple[str, str]]:  # where each run starts, exclusive; its last day
+def days_since(
+    days: Iterable[str],  # common beginnings of change files
+    begin: str,  # from `begin_of`
+) -> list[tuple[str, str]]:  # where each run starts, exclusive; its last day
     "Runs of consecutive days, in the order of keys, that can contain wanted files."
     name = begin.rpartition("/")[2]
     runs: list[tuple[str, str]] = []
@@ -103,11 +120,12 @@ def _dashed_from(begin: str) -> str:
         return ""
 
 
-def _leads_on(prefix: str,  # a date folder up to one of its dashes
-             begin: str  # from `begin_of`
-             ) -> bool:
+def _leads_on(
+    prefix: str,  # a date folder up to one of its dashes
+    begin: str,  # from `begin_of`
+) -> bool:
     "Whether there can be wanted files below."
-    return prefix[:-1] >= _dashed_from(begin)[:len(prefix) - 1]
+    return prefix[:-1] >= _dashed_from(begin)[: len(prefix) - 1]
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-024
 _REASONS = {
@@ -123,8 +141,9 @@ _REASONS = {
 
 
 @contextmanager
-def _in_words(root: str  # the landing
-             ) -> Iterator[None]:
+def _in_words(
+    root: str,  # the landing
+) -> Iterator[None]:
     "Turns an error of AWS into a `LandingUnreachable` with advice."
     try:
         yield
@@ -132,6 +151,7 @@ def _in_words(root: str  # the landing
         raise
     except Exception as error:
         from botocore.exceptions import BotoCoreError, ClientError
+
         if not isinstance(error, (BotoCoreError, ClientError)):
             raise
         code = code_of(error) or type(error).__name__
@@ -149,17 +169,22 @@ def _payer() -> dict[str, str]:
 class Bucket:
     "Listings of one bucket. `requests` counts the responses."
 
-    def __init__(self, url: str,  # s3://bucket/prefix, or s3a://
-                 s3: Any = None):  # a client; None: from the usual configuration
+    def __init__(
+        self,
+        url: str,  # s3://bucket/prefix, or s3a://
+        s3: Any = None,
+    ):  # a client; None: from the usual configuration
         self.name, prefix = split_url(url)
         self.start = f"{prefix}/" if prefix else ""
         self.root = f"s3://{self.name}/{prefix}".rstrip("/")
         self.requests, self._s3, self._lock = 0, s3, Lock()
 
-    def pages(self, prefix: str,  # beginning of the keys
-              after: str = "",  # only keys that sort after this one
-              delimiter: str = ""  # keys with the same text up to it become one line
-              ) -> Iterator[dict]:
+    def pages(
+        self,
+        prefix: str,  # beginning of the keys
+        after: str = "",  # only keys that sort after this one
+        delimiter: str = "",  # keys with the same text up to it become one line
+    ) -> Iterator[dict]:
         "Responses with up to a thousand keys or common beginnings each. Raises `LandingUnreachable`."
         where = {"Bucket": self.name, "Prefix": prefix, "StartAfter": after, "Delimiter": delimiter}
         with _in_words(self.root):
@@ -170,9 +195,12 @@ class Bucket:
                 yield page
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-030
-def _objects_in(bucket: Bucket, prefix: str, after: str = "",
-               last: str = "\U0010ffff"  # where to stop: after the last key that begins like this
-               ) -> Iterator[dict]:
+def _objects_in(
+    bucket: Bucket,
+    prefix: str,
+    after: str = "",
+    last: str = "\U0010ffff",  # where to stop: after the last key that begins like this
+) -> Iterator[dict]:
     "Objects, ordered by key."
     for page in bucket.pages(prefix, after):
         for item in page.get("Contents") or ():
@@ -181,13 +209,15 @@ def _objects_in(bucket: Bucket, prefix: str, after: str = "",
             yield item
 
 
-def _folders_in(bucket: Bucket, prefix: str,
-                mixed: set[str] | None = None  # receives the prefix if there are files of transactions
-                ) -> list[str]:
+def _folders_in(
+    bucket: Bucket,
+    prefix: str,
+    mixed: set[str] | None = None,  # receives the prefix if there are files of transactions
+) -> list[str]:
     "Names of the folders directly below a prefix."
     names = []
     for page in bucket.pages(prefix, delimiter="/"):
-        names += [line["Prefix"][len(prefix):-1] for line in page.get("CommonPrefixes") or ()]
+        names += [line["Prefix"][len(prefix) : -1] for line in page.get("CommonPrefixes") or ()]
         if mixed is not None and _has_transactions(page.get("Contents") or ()):
             mixed.add(prefix)
     return [name for name in names if name and name != OURS]
@@ -198,16 +228,18 @@ def _has_transactions(objects: Iterable[dict]) -> bool:
     return any(is_transactions(one["Key"].rpartition("/")[2]) for one in objects)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-032
-def _overview(bucket: Bucket, start: str,  # beginning of the table's keys
-             begin: str,  # from `begin_of`
-             below: str = ""  # a part of it
-             ) -> tuple[list[dict], list[str]]:
+def _overview(
+    bucket: Bucket,
+    start: str,  # beginning of the table's keys
+    begin: str,  # from `begin_of`
+    below: str = "",  # a part of it
+) -> tuple[list[dict], list[str]]:
     "All objects except change files, and the days of change files: usually one request."
     objects: list[dict] = []
     days: list[str] = []
     for page in bucket.pages(start + below, delimiter="-"):
         objects += page.get("Contents") or ()
-        for path in (line["Prefix"][len(start):] for line in page.get("CommonPrefixes") or ()):
+        for path in (line["Prefix"][len(start) :] for line in page.get("CommonPrefixes") or ()):
             if DAY.fullmatch(path):
                 days.append(path)
             elif _DASHED.fullmatch(path):
@@ -226,9 +258,10 @@ def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
     return list({item["Key"]: item for item in objects}.values())
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-035
-def is_enough(listing: Listing,  # without old change files
-              position: Any  # what the table has applied
-              ) -> bool:
+def is_enough(
+    listing: Listing,  # without old change files
+    position: Any,  # what the table has applied
+) -> bool:
     "Whether the load is the known one and no applied file was put again."
     load = {f.path: f for f in position.load_files}
     known = dict(position.window)
@@ -236,9 +269,11 @@ def is_enough(listing: Listing,  # without old change files
     return all(same) and not any(f.path in known and f.time > position.listed_at for f in listing.changes)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-037
-def _list_table(bucket: Bucket, start: str,  # beginning of the table's keys
-               position: Any  # what the table has applied; None: nothing
-               ) -> Listing:
+def _list_table(
+    bucket: Bucket,
+    start: str,  # beginning of the table's keys
+    position: Any,  # what the table has applied; None: nothing
+) -> Listing:
     "New, late and known files of a table; all its files if that is not enough."
     begin = begin_of(position)
     if begin:
@@ -251,10 +286,12 @@ def _list_table(bucket: Bucket, start: str,  # beginning of the table's keys
 THREADS = 16  # requests at the same time
 
 
-def _begins_like_dms(bucket: Bucket, start: str,
-                     mixed: set[str],  # receives `start` if there are files of transactions
-                     deep: set[str]  # receives a key of DMS that lies too deep
-                     ) -> bool:
+def _begins_like_dms(
+    bucket: Bucket,
+    start: str,
+    mixed: set[str],  # receives `start` if there are files of transactions
+    deep: set[str],  # receives a key of DMS that lies too deep
+) -> bool:
     "Whether a DMS file is among the first ten thousand keys. True if we may not list: the table then reports it."
     try:
         objects = list(islice(_objects_in(bucket, start), 10_000))
@@ -268,12 +305,14 @@ def _begins_like_dms(bucket: Bucket, start: str,
     return found
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #6756f3a7
-def _tables_in(bucket: Bucket, known: Iterable[TableRef],
-              unread: dict[str, str],  # receives schemas that cannot be listed, with the reason
-              mixed: set[str],  # receives prefixes with files of transactions
-              deep: set[str],  # receives keys of DMS that lie too deep
-              odd: dict[str, str]  # receives folders that no pass looks into, with the reason
-              ) -> list[TableRef]:  # by name
+def _tables_in(
+    bucket: Bucket,
+    known: Iterable[TableRef],
+    unread: dict[str, str],  # receives schemas that cannot be listed, with the reason
+    mixed: set[str],  # receives prefixes with files of transactions
+    deep: set[str],  # receives keys of DMS that lie too deep
+    odd: dict[str, str],  # receives folders that no pass looks into, with the reason
+) -> list[TableRef]:  # by name
     "Known tables, and new ones with DMS files: one request for the schemas, one per schema, one per new table."
     known, start = set(known), bucket.start
 
@@ -292,8 +331,9 @@ def _tables_in(bucket: Bucket, known: Iterable[TableRef],
         odd |= {f"{schema}/{name}": NO_NAME for schema, name in every if not is_sound(name)}
         tables = [TableRef(schema, name) for schema, name in every if is_sound(name)]
         new = [table for table in tables if table not in known]
-        looks = pool.map(lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed, deep),
-                         new)
+        looks = pool.map(
+            lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed, deep), new
+        )
         empty = {table for table, found in zip(new, looks) if not found}
     return sorted(table for table in tables if table not in empty)
 
@@ -323,8 +363,8 @@ class BucketLanding:
         mixed: set[str] = set()
         deep: set[str] = set()
         tables = _tables_in(self.bucket, known, self.unread, mixed, deep, self.odd)
-        self.deep = sorted(key[len(self.bucket.start):] for key in deep)
-        self.mixed = sorted(prefix[len(self.bucket.start):-1] for prefix in mixed)
+        self.deep = sorted(key[len(self.bucket.start) :] for key in deep)
+        self.mixed = sorted(prefix[len(self.bucket.start) : -1] for prefix in mixed)
         return tables
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied; None: list all
@@ -352,13 +392,16 @@ class BucketLanding:
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-048
 _LANDINGS: dict[str, Callable[[str], Place]] = {
-    "folder": FolderLanding, "s3": BucketLanding, "s3a": BucketLanding,
+    "folder": FolderLanding,
+    "s3": BucketLanding,
+    "s3a": BucketLanding,
     "file": lambda url: FolderLanding(url.removeprefix("file://")),
 }
 
 
-def open_landing(url: str | Path  # a folder, also as file://…, or s3://bucket/prefix; several, see `places_of`
-                 ) -> Landing:  # not listed yet
+def open_landing(
+    url: str | Path,  # a folder, also as file://…, or s3://bucket/prefix; several, see `places_of`
+) -> Landing:  # not listed yet
     "The landing at a path or an address. Raises `ValueError` for an unknown scheme."
     opened = [opener_of(_LANDINGS, one, "landing")(one) for one in places_of(str(url))]
     return JoinedLanding(opened) if opened[1:] else opened[0]

@@ -27,26 +27,33 @@ __all__ = ['Tallies', 'Transactions', 'transactions_from', 'divide', 'Done', 'ch
 @dataclass(frozen=True)
 class Transactions:
     "Where files of transactions lie, and how they are written."
-    folder: str            # CdcPath, below the landing
-    delimiter: str = ","   # CsvDelimiter
-    quote: str = '"'       # around texts, doubled inside; "" if texts are written as they are (Rfc4180=false)
+
+    folder: str  # CdcPath, below the landing
+    delimiter: str = ","  # CsvDelimiter
+    quote: str = '"'  # around texts, doubled inside; "" if texts are written as they are (Rfc4180=false)
 
 
 _SETTING = re.compile(r"(?P<folder>[^?]+)(\?(?P<more>.+))?", re.DOTALL)
 
 
-def transactions_from(text: str  # "cdc", or "cdc?delimiter=;"
-                      ) -> Transactions:
+def transactions_from(
+    text: str,  # "cdc", or "cdc?delimiter=;"
+) -> Transactions:
     "Reads the setting `transactions`. Raises `BadSetting`."
     found = _SETTING.fullmatch(text)
     folder = found["folder"].strip("/") if found else ""
     parts = [part.partition("=") for part in (found["more"] or "").split("&")] if found and found["more"] else []
     given = {name: value for name, _, value in parts}
-    bad = [name for name, value in given.items() 
-           if not (name == "delimiter" and len(value.encode()) == 1 or name == "quote" and len(value.encode()) < 2)]
+    bad = [
+        name
+        for name, value in given.items()
+        if not (name == "delimiter" and len(value.encode()) == 1 or name == "quote" and len(value.encode()) < 2)
+    ]
     if not folder or bad or any(part in ("", ".", "..") for part in folder.split("/")):
-        raise BadSetting(f"transactions: expected the CdcPath below the landing, like cdc or \"cdc?delimiter=;\" "
-                         f"(a delimiter is one character; a quote too, or none), found {text!r}")
+        raise BadSetting(
+            f'transactions: expected the CdcPath below the landing, like cdc or "cdc?delimiter=;" '
+            f"(a delimiter is one character; a quote too, or none), found {text!r}"
+        )
     return Transactions(folder, **given)
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #8ecc5bd1
@@ -59,8 +66,10 @@ def _field(how: Transactions) -> bytes:  # a regular expression
     return b"(?:" + quote + b"(?:[^" + quote + b"]|" + quote * 2 + b")*" + quote + b"|(?!" + quote + b")" + plain + b")"
 
 
-def _records(file: Iterable[bytes],  # lines
-             how: Transactions) -> Iterator[bytes]:  # with their line end
+def _records(
+    file: Iterable[bytes],  # lines
+    how: Transactions,
+) -> Iterator[bytes]:  # with their line end
     "The rows of a file: lines, joined while a quote is open. Raises `ValueError` if one is open at the end."
     field, delimiter = _field(how), re.escape(how.delimiter.encode())
     whole, quote = re.compile(field + b"(?:" + delimiter + field + rb")*\r?\n?"), how.quote.encode()
@@ -88,9 +97,10 @@ def _is_folder_name(name: str) -> bool:
     return is_sound(name) and name[:1] not in "._" and "\\" not in name
 
 
-def divide(content: Iterable[bytes],  # the lines of a file, not compressed
-           how: Transactions
-           ) -> dict[TableRef, bytes]:  # the rows of each table, as DMS would have written them into its own file
+def divide(
+    content: Iterable[bytes],  # the lines of a file, not compressed
+    how: Transactions,
+) -> dict[TableRef, bytes]:  # the rows of each table, as DMS would have written them into its own file
     "The rows of a file by table, in their order. Raises `ValueError` with the row's number."
     delimiter = how.delimiter.encode()
     quote = how.quote.encode()
@@ -104,7 +114,7 @@ def divide(content: Iterable[bytes],  # the lines of a file, not compressed
         if not (_is_folder_name(name) and _is_folder_name(schema)):
             raise ValueError(f"row {number:,} names the table {name!r} of the schema {schema!r}")
         part = parts.setdefault(TableRef(schema, name), [])
-        part += [found[1], delimiter, row[found.end():]]
+        part += [found[1], delimiter, row[found.end() :]]
     return {table: b"".join(part) for table, part in parts.items()}
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #0fa5b7c8
@@ -115,10 +125,11 @@ Tallies = Mapping[str, Sequence[int]]  # by day: how many files, and the sum of 
 @dataclass(frozen=True)
 class Done:
     "What was divided until now."
+
     known: Mapping[str, int]  # base name -> bytes, of the last 24 hours
-    since: str                # the name before which only late files are new; "" at first
-    seen: float               # the newest object time when we looked, epoch seconds
-    full: float = 0.0         # when all files were listed, epoch seconds; in a bucket once a day
+    since: str  # the name before which only late files are new; "" at first
+    seen: float  # the newest object time when we looked, epoch seconds
+    full: float = 0.0  # when all files were listed, epoch seconds; in a bucket once a day
     days: Tallies | None = None  # of the divided files from before `since`; None: never counted
 
     def is_new(self, file: RawFile) -> bool:
@@ -146,8 +157,10 @@ def _tallied(days: Tallies, names: Iterable[str]) -> dict[str, Sequence[int]]:
     return found
 
 
-def _came_late(done: Done, files: Sequence[RawFile]  # all files from before the last 24 hours that are not new by time
-              ) -> tuple[list[RawFile], list[str]]:  # those that were never divided; days of which nobody can tell
+def _came_late(
+    done: Done,
+    files: Sequence[RawFile],  # all files from before the last 24 hours that are not new by time
+) -> tuple[list[RawFile], list[str]]:  # those that were never divided; days of which nobody can tell
     "Late files with an old object time, as a restored copy has it: their day has more files than were divided."
     by_day: dict[str, list[RawFile]] = {}
     for file in files:
@@ -165,15 +178,18 @@ def _came_late(done: Done, files: Sequence[RawFile]  # all files from before the
     return late, unsure
 
 
-def change_name(name: str  # of a file of transactions
-                ) -> str:  # of the change files that it becomes
+def change_name(
+    name: str,  # of a file of transactions
+) -> str:  # of the change files that it becomes
     "`CDC_TXN-20201117153046033.csv` becomes `20201117-153046033.csv`."
     digits, suffix = name.removeprefix("CDC_TXN-").split(".", 1)
     return f"{digits[:8]}-{digits[8:]}.{suffix}"
 
 
-def _later(done: Done, files: Iterable[RawFile]  # divided ones
-           ) -> Done:  # without files that are older than 24 hours
+def _later(
+    done: Done,
+    files: Iterable[RawFile],  # divided ones
+) -> Done:  # without files that are older than 24 hours
     "The list with these files."
     known = {**done.known, **{file.name: file.size for file in files}}
     if not known:
@@ -190,8 +206,11 @@ def _window_start(name: str) -> str:
     return "CDC_TXN-" + day_before(change_name(name)).replace("-", "")
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #fb1e34ce
-def _put(url: str, content: bytes, put: float | None = None  # object time, epoch seconds; only in a folder
-         ) -> None:
+def _put(
+    url: str,
+    content: bytes,
+    put: float | None = None,  # object time, epoch seconds; only in a folder
+) -> None:
     "Write a file that appears complete."
     fs, path = new_fs_and_path(url)
     aside = path if is_bucket(url) else f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.writing"
@@ -219,9 +238,11 @@ def _done(url: str) -> Done:
     try:
         return Done(**json.loads(text)) if text is not None else Done({}, "", 0.0)
     except (ValueError, TypeError) as error:
-        raise Unreadable(f"{url} cannot be read ({error}). It says which files of transactions were divided among "
-                         "their tables. Remove it, and the next pass divides all again; files that are already "
-                         "there stay as they are") from error
+        raise Unreadable(
+            f"{url} cannot be read ({error}). It says which files of transactions were divided among "
+            "their tables. Remove it, and the next pass divides all again; files that are already "
+            "there stay as they are"
+        ) from error
 
 
 def _keep(url: str, done: Done) -> None:
@@ -232,10 +253,11 @@ def _keep(url: str, done: Done) -> None:
 @dataclass(frozen=True)
 class Routed:
     "What was divided."
-    files: int = 0                  # files of transactions
-    written: int = 0                # change files
-    old: int = 0                    # change files left out, because the table's load is younger
-    last: str = ""                  # the newest file of transactions that is divided, now or before
+
+    files: int = 0  # files of transactions
+    written: int = 0  # change files
+    old: int = 0  # change files left out, because the table's load is younger
+    last: str = ""  # the newest file of transactions that is divided, now or before
     problems: tuple[str, ...] = ()  # what a person must look at, a sentence each
 
 
@@ -251,9 +273,13 @@ def _first_load(landing: Landing, table: TableRef, starts: dict[TableRef, float]
     return starts[table]
 
 
-def _route_part(landing: Place, file: RawFile, table: TableRef, content: bytes,
-                start: float  # of the table's load, see `_first_load`
-                ) -> Routed:
+def _route_part(
+    landing: Place,
+    file: RawFile,
+    table: TableRef,
+    content: bytes,
+    start: float,  # of the table's load, see `_first_load`
+) -> Routed:
     "Write the change file of one table, unless it is there. Raises `ValueError` if another one is there."
     if file.time < start - _NEAR:
         return Routed(old=1)
@@ -279,27 +305,34 @@ def _lines(content: bytes, name: str) -> Iterable[bytes]:
 @dataclass(frozen=True)
 class _Look:
     "What is to be divided."
+
     landing: Landing
     place: Place  # of the landing, where the folder lies
     how: Transactions
-    url: str                    # of the list
-    done: Done                  # the list, with the time of this look if it listed all
+    url: str  # of the list
+    done: Done  # the list, with the time of this look if it listed all
     files: tuple[RawFile, ...]  # not divided, or grown since, in order
     problems: tuple[str, ...] = ()  # what a person must look at
 
 
-def _route_file(look: _Look, file: RawFile,
-                starts: dict[TableRef, float]  # see `_first_load`
-                ) -> Routed:
+def _route_file(
+    look: _Look,
+    file: RawFile,
+    starts: dict[TableRef, float],  # see `_first_load`
+) -> Routed:
     "Divide one file. Raises `Unreadable`, and has written nothing then but whole change files."
     how, url = look.how, f"{look.place.root}/{look.how.folder}/{file.name}"
     try:
         parts = divide(_lines(_read(url) or b"", file.name), how)
-        routed = [_route_part(look.place, file, table, part, _first_load(look.landing, table, starts))
-                  for table, part in parts.items()]
+        routed = [
+            _route_part(look.place, file, table, part, _first_load(look.landing, table, starts))
+            for table, part in parts.items()
+        ]
     except (ValueError, EOFError, OSError) as error:
-        raise Unreadable(f"{url} cannot be divided among its tables: {error}. It and later files wait; repair it, "
-                         "or move it away to go on without its changes") from error
+        raise Unreadable(
+            f"{url} cannot be divided among its tables: {error}. It and later files wait; repair it, "
+            "or move it away to go on without its changes"
+        ) from error
     return _sum(Routed(files=1), *routed)
 
 
@@ -337,11 +370,17 @@ def _look(landing: str, setting: str) -> _Look:
         late, unsure = _came_late(done, known)
     elif is_full:  # an earlier version has kept no tallies
         days = _tallied({}, [file.name for file in known])
-    problems = [f"{how.folder}/{file.name} was {done.known[file.name]:,} bytes when it was divided, and is "
-                f"{file.size:,}: its further rows are divided now; tables that had applied it say so" for file in grown]
-    problems += [f"{how.folder} has other files of {day} than were divided, so at least one came late with an old "
-                 "object time, and nobody can tell which. Its changes are in no table. Put it again, so that its time "
-                 "is new (touch it, or copy it onto itself)" for day in unsure]
+    problems = [
+        f"{how.folder}/{file.name} was {done.known[file.name]:,} bytes when it was divided, and is "
+        f"{file.size:,}: its further rows are divided now; tables that had applied it say so"
+        for file in grown
+    ]
+    problems += [
+        f"{how.folder} has other files of {day} than were divided, so at least one came late with an old "
+        "object time, and nobody can tell which. Its changes are in no table. Put it again, so that its time "
+        "is new (touch it, or copy it onto itself)"
+        for day in unsure
+    ]
     undivided = sorted({*new, *grown, *late}, key=lambda file: file.name)
     done = replace(done, full=now if is_full else done.full, days=days)
     return _Look(where, there, how, url, done, tuple(undivided), tuple(problems))
@@ -352,9 +391,10 @@ def waiting(landing: str, setting: str) -> tuple[RawFile, ...]:  # in order
     return _look(landing, setting).files
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #35c405c9
-def route(landing: str,  # where DMS writes
-          setting: str   # "cdc"; see `transactions_from`
-          ) -> Routed:
+def route(
+    landing: str,  # where DMS writes
+    setting: str,  # "cdc"; see `transactions_from`
+) -> Routed:
     "Divide new files of transactions among their tables. Raises `LandingUnreachable`, `Unreadable`, `BadSetting`."
     look = _look(landing, setting)
     passed: list[RawFile] = []

@@ -19,12 +19,13 @@ __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late
            'is_same_input']
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-010
-def advance(base: Position,  # as it was, or as a load leaves it
-            applied: Iterable[RawFile],  # what the commit applies on top
-            known_from: str = "",  # all names are known from here on, if that is before the window
-            older: Iterable[RawFile] = (),  # files from before the window that are applied already
-            **changes  # other parts of the position
-            ) -> Position:
+def advance(
+    base: Position,  # as it was, or as a load leaves it
+    applied: Iterable[RawFile],  # what the commit applies on top
+    known_from: str = "",  # all names are known from here on, if that is before the window
+    older: Iterable[RawFile] = (),  # files from before the window that are applied already
+    **changes,  # other parts of the position
+) -> Position:
     "The position after a commit."
     now = dict(f.identity for f in applied)
     was = [name for name in (*(f.identity for f in older), *base.window) if name[0] in now]
@@ -40,8 +41,10 @@ def advance(base: Position,  # as it was, or as a load leaves it
     return fit_window(moved)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-013
-def union(listing: Listing, archive: Listing | None  # None: there is none
-          ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # files in order; paths only the archive has
+def union(
+    listing: Listing,
+    archive: Listing | None,  # None: there is none
+) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # files in order; paths only the archive has
     "Change files of both, the landing's where there are two."
     if archive is None or not archive.changes:
         return listing.changes, frozenset()
@@ -54,6 +57,7 @@ def union(listing: Listing, archive: Listing | None  # None: there is none
 @dataclass(frozen=True)
 class Arrivals:
     "Change files by what they are to a position, each kind in order."
+
     new: tuple[RawFile, ...] = ()
     applied: tuple[RawFile, ...] = ()
     other: tuple[RawFile, ...] = ()
@@ -70,10 +74,11 @@ class Arrivals:
         return Arrivals(**kinds)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-019
-def sort_out(files: Iterable[RawFile],  # change files in order
-             position: Position,
-             archived: frozenset[str] = frozenset()  # paths in the archive, whose times are those of the move
-             ) -> Arrivals:
+def sort_out(
+    files: Iterable[RawFile],  # change files in order
+    position: Position,
+    archived: frozenset[str] = frozenset(),  # paths in the archive, whose times are those of the move
+) -> Arrivals:
     "What each change file is. One look at each, however many there are."
     top = max(change_order(position.last), position.floor)
     begin = max(change_order(position.window_start), position.floor)
@@ -106,8 +111,10 @@ def gone_names(files: Iterable[RawFile], position: Position) -> list[str]:  # pa
     return [path for path, size in position.window if (path, size) not in there]
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-026
-def split_late(late: Sequence[RawFile], gone: Sequence[str]  # both in order
-               ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
+def split_late(
+    late: Sequence[RawFile],
+    gone: Sequence[str],  # both in order
+) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
     "A late file cannot be applied if a file that sorts after it is gone."
     newest = change_order(gone[-1]) if gone else ("", "")
     return tuple(f for f in late if f.order > newest), tuple(f for f in late if f.order <= newest)
@@ -123,8 +130,10 @@ def is_copied(found: Arrivals, position: Position) -> bool:
     return len(found.too_late) > (not known) and not found.old and all(f.time > position.listed_at for f in known)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #by-tally-2
-def split_at(files: Iterable[RawFile], floor: tuple[str, str]  # of a position
-             ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # up to it, after it
+def split_at(
+    files: Iterable[RawFile],
+    floor: tuple[str, str],  # of a position
+) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # up to it, after it
     "What does not count, and what comes after it."
     found = tuple(files)
     return tuple(f for f in found if f.order <= floor), tuple(f for f in found if f.order > floor)
@@ -146,6 +155,7 @@ def by_tally(found: Arrivals, position: Position) -> Arrivals:
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-035
 class PlanKind(Word):
     "What a run would do. `BOTH`: a load set replaces the table, and the changes after it are applied to it."
+
     NOTHING = "nothing"
     INITIAL = "initial"
     INCREMENTAL = "incremental"
@@ -156,6 +166,7 @@ class PlanKind(Word):
 @dataclass(frozen=True)
 class Plan:
     "What one table needs now, with its inputs by name."
+
     table: TableRef
     kind: PlanKind = PlanKind.NOTHING
     load: tuple[RawFile, ...] = ()  # load files that replace the table
@@ -230,50 +241,81 @@ def say(plan: Plan) -> str:  # without a line break
     return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-045
-def announce(plan: Plan, find: Callable[[], Sequence[str]]  # the files of others in the table's folder
-             ) -> Plan:
+def announce(
+    plan: Plan,
+    find: Callable[[], Sequence[str]],  # the files of others in the table's folder
+) -> Plan:
     "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
     if plan.load or (plan.instruction or {}).get("kind") != Instruct.ADOPT:
         return plan
     if files := find():
-        words = (f"all {count(len(files), 'file')} of its lake are rewritten once, with _cdc_file and _cdc_row",
-                 "it equals the source for certain only after a reconcile or a reload",
-                 "stop the old schedule first: it knows no lease")
+        words = (
+            f"all {count(len(files), 'file')} of its lake are rewritten once, with _cdc_file and _cdc_row",
+            "it equals the source for certain only after a reconcile or a reload",
+            "stop the old schedule first: it knows no lease",
+        )
         return replace(plan, remarks=(*words, *plan.remarks))
-    note = (f"the 2019 solution has loaded this table ({plan.before}), but no Parquet file lies where its item says: "
-            "in folder, below out_path. Correct the item, or load the table from its load files: "
-            f"`dmscdc table rewind {for_shell(plan.table)} --reload --keep-changes`")
-    return Plan(plan.table, PlanKind.ATTENTION, load_number=plan.load_number, before=plan.before, after=plan.before,
-                notes=(note, *plan.notes), remarks=plan.remarks)
+    note = (
+        f"the 2019 solution has loaded this table ({plan.before}), but no Parquet file lies where its item says: "
+        "in folder, below out_path. Correct the item, or load the table from its load files: "
+        f"`dmscdc table rewind {for_shell(plan.table)} --reload --keep-changes`"
+    )
+    return Plan(
+        plan.table,
+        PlanKind.ATTENTION,
+        load_number=plan.load_number,
+        before=plan.before,
+        after=plan.before,
+        notes=(note, *plan.notes),
+        remarks=plan.remarks,
+    )
 
 
-def warn(plan: Plan, note: str  # "" for none
-         ) -> Plan:
+def warn(
+    plan: Plan,
+    note: str,  # "" for none
+) -> Plan:
     "The plan with one more reason for a person to look."
     if not note:
         return plan
     return replace(plan, kind=PlanKind.ATTENTION if plan.is_empty else plan.kind, notes=(*plan.notes, note))
 
 
-def only_load(plan: Plan, note: str  # "" for none
-              ) -> Plan:
+def only_load(
+    plan: Plan,
+    note: str,  # "" for none
+) -> Plan:
     "The plan where nothing but a load may be done, for a reason that a person must see."
     if not note or plan.load or plan.waits:
         return plan
-    return Plan(plan.table, PlanKind.ATTENTION, load_number=plan.load_number, before=plan.before,
-                after=plan.before or Position(), waits="nothing is touched",
-                notes=(note, *plan.notes), remarks=plan.remarks)
+    return Plan(
+        plan.table,
+        PlanKind.ATTENTION,
+        load_number=plan.load_number,
+        before=plan.before,
+        after=plan.before or Position(),
+        waits="nothing is touched",
+        notes=(note, *plan.notes),
+        remarks=plan.remarks,
+    )
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-051
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
-    files = {name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
-             for name in ("load", "changes", "late", "reapplied", "obsolete")}
-    plain = {name: getattr(plan, name)
-             for name in ("kind", "sentence", "waits", "load_number", "instruction")}
+    files = {
+        name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
+        for name in ("load", "changes", "late", "reapplied", "obsolete")
+    }
+    plain = {name: getattr(plan, name) for name in ("kind", "sentence", "waits", "load_number", "instruction")}
     texts = {name: list(getattr(plan, name)) for name in ("notes", "remarks", "archived")}
-    return {"table": str(plan.table), **plain, **texts, **files,
-            "before": str(plan.before or "never loaded"), "after": str(plan.after)}
+    return {
+        "table": str(plan.table),
+        **plain,
+        **texts,
+        **files,
+        "before": str(plan.before or "never loaded"),
+        "after": str(plan.after),
+    }
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-054
 def changed_inputs(plan: Plan, listing: Listing) -> list[str]:  # of landing and archive together

@@ -101,7 +101,9 @@ def _kinds_of(plan: Plan, resumed: Sequence[RawFile]) -> dict[str, str]:  # by p
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b360b888
 def read_batch(
-    task: Task, plan: Plan, head: Commit,
+    task: Task,
+    plan: Plan,
+    head: Commit,
     files: Sequence[RawFile],  # in order
     skipped: Mapping[RawRow, str] = MappingProxyType({}),
     resumed: Sequence[RawFile] = (),  # see `Reading`
@@ -135,8 +137,15 @@ def fold_files(
 ) -> Batch:
     "Stage the fold."
     return stage(
-        spark, files, task.row_key, url, change_sequence(task, files, load), soft=task.soft, only_inserts=not task.key,
-        texts=partition_texts(task, files.schema), had=tuple(c.name for c in table_schema),
+        spark,
+        files,
+        task.row_key,
+        url,
+        change_sequence(task, files, load),
+        soft=task.soft,
+        only_inserts=not task.key,
+        texts=partition_texts(task, files.schema),
+        had=tuple(c.name for c in table_schema),
     )
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f5eee223

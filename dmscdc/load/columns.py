@@ -52,9 +52,7 @@ def _check_partition(task: Task, schema: Schema, column: str) -> None:
     if not task.lake.hive_folders:
         return
     if types[column] == "binary":
-        raise Refused(
-            f"{task.table}: the partition column {column} is binary, folders are called by texts. {advice}"
-        )
+        raise Refused(f"{task.table}: the partition column {column} is binary, folders are called by texts. {advice}")
     room = bytes_left(column)
     if room < ROOM:  # the first row with a long value would be refused, and the load with it
         raise Refused(
@@ -135,10 +133,16 @@ def replaced_columns(
         return ()
     only_in_changes = {STANDARD, *(f"BI_{name}" for name in before)}  # a rule of the task adds them to changes alone
     added = [f"column {name} {type} is new in this load" for name, type in after.items() if name not in before]
-    removed = [f"column {name} {type} is gone from this load" for name, type in before.items()
-               if name not in {*after, *only_in_changes}]
-    changed = [f"column {name} was {before[name]}, is {type}" for name, type in after.items()
-               if name in before and before[name] != type]
+    removed = [
+        f"column {name} {type} is gone from this load"
+        for name, type in before.items()
+        if name not in {*after, *only_in_changes}
+    ]
+    changed = [
+        f"column {name} was {before[name]}, is {type}"
+        for name, type in after.items()
+        if name in before and before[name] != type
+    ]
     return (*added, *removed, *changed)
 
 # %% ../../notebooks/08_load/05_columns.ipynb #22c97e9f

@@ -40,7 +40,10 @@ def takes_difference(task: Task, plan: Plan, head: Commit | None, schema: Schema
 
 # %% ../../notebooks/08_load/06_difference.ipynb #d3201c34
 def compare_with_table(
-    spark: SparkSession, task: Task, plan: Plan, transaction: Transaction,
+    spark: SparkSession,
+    task: Task,
+    plan: Plan,
+    transaction: Transaction,
     load: ChangeFiles,
     rows: DataFrame,  # of the load, as the lake keeps them
 ) -> Difference:
@@ -54,7 +57,10 @@ def compare_with_table(
 
 # %% ../../notebooks/08_load/06_difference.ipynb #c7a8bbd0
 def pending_difference(
-    spark: SparkSession, task: Task, plan: Plan, transaction: Transaction,
+    spark: SparkSession,
+    task: Task,
+    plan: Plan,
+    transaction: Transaction,
     load: ChangeFiles,
     difference: Difference,
     aside: Sequence[SetAside],  # rows of the load that cannot be applied

@@ -94,7 +94,10 @@ def emptied_by(
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #60c3eb6c
 def from_before_emptied(
-    spark: SparkSession, files: ChangeFiles, batch: Batch, emptied: str  # change sequence of the TRUNCATE, "" for none
+    spark: SparkSession,
+    files: ChangeFiles,
+    batch: Batch,
+    emptied: str,  # change sequence of the TRUNCATE, "" for none
 ) -> list[RawRow]:
     "Changes from before the TRUNCATE on which the table stands, which a resumed task has sent again after it."
     from pyspark.sql import functions as F
@@ -137,15 +140,25 @@ def _check_truncate(task: Task, before: Position, file: RawFile, row: int) -> No
 def _position_on(emptied: Emptied, before: Position, after: Position) -> Position:
     "Where a table stands that a TRUNCATE has emptied, as if that were its load."
     return Position(
-        load=before.load + 1, load_files=after.load_files, cut=after.cut, emptied=emptied.last, applied=(0, 0),
-        left_out=after.left_out, listed_at=after.listed_at, absent=before.absent, csv=before.csv,
+        load=before.load + 1,
+        load_files=after.load_files,
+        cut=after.cut,
+        emptied=emptied.last,
+        applied=(0, 0),
+        left_out=after.left_out,
+        listed_at=after.listed_at,
+        absent=before.absent,
+        csv=before.csv,
         sequence=max(before.sequence or "", emptied.sequence),
         emptied_sequence="" if emptied.disorder else emptied.sequence,  # it cannot tell what was before
     )
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #997f7f5f
 def prepare_truncated(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
     files: Sequence[RawFile],  # of the batch, in order
     emptied: Emptied,
 ) -> PendingLoad:
@@ -157,8 +170,13 @@ def prepare_truncated(
     position = _position_on(emptied, before, plan.after)
     later_files = tuple(f for f in files if f.order >= file.order)
     later_plan = replace(
-        plan, before=position, load_number=position.load, after=advance(position, later_files), changes=later_files,
-        late=(), reapplied=(),
+        plan,
+        before=position,
+        load_number=position.load,
+        after=advance(position, later_files),
+        changes=later_files,
+        late=(),
+        reapplied=(),
     )
     needless = [f for f in files if f.order < file.order and f not in plan.reapplied]
     message = f"{count(head.rows, 'row')} removed: row {row + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
@@ -168,9 +186,7 @@ def prepare_truncated(
 
     def result(written: Written) -> LoadResult:
         removed = replace(written, deleted=head.rows)
-        return LoadResult(
-            removed, keys=head.rows, message=message, notes=notes, doubts=notes, emptied=head.rows
-        )
+        return LoadResult(removed, keys=head.rows, message=message, notes=notes, doubts=notes, emptied=head.rows)
 
     return PendingLoad(emptied_table(spark, task, head, position), result, later_plan)
 

@@ -10,8 +10,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, NOT_EMPTIED, PASSED, SENT_AGAIN
-from ..changes.quarantine import LeftOut, SetAside, left_out_changes
+from dmscdc.changes.quarantine import (
+    BEFORE_EMPTIED,
+    BEFORE_LOAD,
+    NOT_EMPTIED,
+    PASSED,
+    SENT_AGAIN,
+    LeftOut,
+    SetAside,
+    left_out_changes,
+)
 from ..changes.tasks import is_small
 from ..errors import Unreadable
 from ..lake.table import Clock, Commit, Transaction, Written
@@ -38,7 +46,10 @@ __all__ = ['prepare_changes', 'prepare_empty']
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #373d21c3
 def _open_batch(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
     files: Sequence[RawFile],  # in order
     clock: Clock,
     skipped: Mapping[RawRow, str] = MappingProxyType({}),  # with the reason
@@ -72,8 +83,12 @@ def _truncates(spark: OpenSession, task: Task, plan: Plan, head: Commit, folded:
     before = Position.from_json(head.position)
     changes = folded.reading.changes
     return emptied_by(
-        spark(), str(task.table), changes, change_sequence(task, changes, plan.after.load_files),
-        newest_applied=before.sequence or "", last_emptied=before.emptied_sequence,
+        spark(),
+        str(task.table),
+        changes,
+        change_sequence(task, changes, plan.after.load_files),
+        newest_applied=before.sequence or "",
+        last_emptied=before.emptied_sequence,
         newest_file=change_order(before.last) if before.last else (),
     )
 
@@ -110,7 +125,11 @@ def _fold_batch(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #69a17d0e
 def _meet_applied(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
     is_complete: bool,  # no file of the batch is put aside
 ) -> FoldedBatch:
     "Which applied files may hold changes that the batch brings again; without what the table's rows have passed."
@@ -124,9 +143,7 @@ def _meet_applied(
     return replace(folded, earlier=tuple(earlier))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #e3100a17
-def _without_passed(
-    spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch
-) -> FoldedBatch:
+def _without_passed(spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch) -> FoldedBatch:
     "The batch without changes that rows of the table have passed."
     passed = passed_rows(spark, task, head, folded.reading.changes, folded.batch) if task.key else []
     if not passed:
@@ -136,7 +153,11 @@ def _without_passed(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #f1a5147e
 def _fold_with_applied(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
     files: Sequence[RawFile],  # of both, in order
     clock: Clock,
 ) -> FoldedBatch | Emptied:
@@ -168,7 +189,10 @@ def _fold_keyless(spark: SparkSession, task: Task, plan: Plan, head: Commit, fol
     met = apply_without_key(spark, task, changes, folded.batch, repeats, is_again, _staged(task, reading))
     counts = replace(met.batch.folded, lowest=sent_again.lowest)  # of what is new
     return replace(
-        folded, batch=replace(met.batch, folded=counts), in_load=tuple(in_load), sent_again=sent_again.rows,
+        folded,
+        batch=replace(met.batch, folded=counts),
+        in_load=tuple(in_load),
+        sent_again=sent_again.rows,
         misses=met.misses,
     )
 
@@ -190,14 +214,20 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
     before = Position.from_json(head.position)
     reading = folded.reading
     position = replace(
-        plan.after, redone=before.redone, loaded_sequence=before.loaded_sequence,
-        sequence=max(before.sequence or "", folded.batch.folded.highest), absent=tuple(reading.evolution.absent),
+        plan.after,
+        redone=before.redone,
+        loaded_sequence=before.loaded_sequence,
+        sequence=max(before.sequence or "", folded.batch.folded.highest),
+        absent=tuple(reading.evolution.absent),
     )
     return read_by(position, reading.opened, before)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #cell-028
 def _prepare_batch(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
     files: Sequence[RawFile],  # in order
     unreadable_files: Mapping[str, str],  # path -> reason; they are put aside
 ) -> PendingLoad:
@@ -228,7 +258,11 @@ def _prepare_batch(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
 def _only_aside(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, files: Sequence[RawFile],
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
+    files: Sequence[RawFile],
     unreadable_files: Mapping[str, str],  # path -> reason
 ) -> PendingLoad:
     "A batch of which no file can be read: only the position moves."

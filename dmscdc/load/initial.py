@@ -35,7 +35,8 @@ __all__ = ['load_rows', 'replace_table', 'after_load', 'prepare_load']
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-008
 def load_rows(
-    spark: SparkSession, task: Task,
+    spark: SparkSession,
+    task: Task,
     load: ChangeFiles,
     number: int,  # of the load
     aside: int = 0,  # how many of the rows are put aside
@@ -84,7 +85,9 @@ def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles, aside: Sequ
 
 # %% ../../notebooks/08_load/07_initial.ipynb #4ca082ef
 def replace_table(
-    spark: SparkSession, task: Task, transaction: Transaction,
+    spark: SparkSession,
+    task: Task,
+    transaction: Transaction,
     load: ChangeFiles,
     number: int,  # of the load
     aside: int = 0,  # how many of its rows are put aside
@@ -162,8 +165,14 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d41b285b
 def _load_result(
-    task: Task, plan: Plan, head: Commit | None, load: ChangeFiles, aside: Sequence[SetAside], note: str,
-    clock: Clock, written: Written,
+    task: Task,
+    plan: Plan,
+    head: Commit | None,
+    load: ChangeFiles,
+    aside: Sequence[SetAside],
+    note: str,
+    clock: Clock,
+    written: Written,
 ) -> LoadResult:
     "What the commit of a load did."
     notes = [note, note_too_fine(task.table, written.commit), note_number(task, load.schema)]

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING
 from ..changes.equal_rows import AT, Met, doubles, stage_met
 from ..changes.fold import FileSequence
 from ..changes.quarantine import LeftOut
-from ..changes.read import NAME, ChangeFiles, digits_in, images_of_all, quoted, read_changes, row_in
-from ..changes.read import sequence_column
+from dmscdc.changes.read import (
+    NAME,
+    ChangeFiles,
+    digits_in,
+    images_of_all,
+    quoted,
+    read_changes,
+    row_in,
+    sequence_column,
+)
 from ..changes.schema import FILE, OP, ROW, Schema, read_footers
 from ..changes.stage import Batch, batch_frame
 from ..errors import Refused
@@ -27,7 +35,8 @@ from ..state.position import Position
 from ..storage.filesystem import spark_url
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['ordered_rows', 'images_of', 'SentAgain', 'rows_sent_again', 'repeats_of_load', 'note_repeated', 'apply_without_key',
@@ -71,7 +80,8 @@ def _values_of(files: ChangeFiles, tables: Iterable[Schema]) -> SparkColumn:
 # %% ../../notebooks/08_load/09_keyless.ipynb #1167f64e
 def _twice_in_batch(rows: DataFrame, files: ChangeFiles) -> DataFrame:  # _cdc_file, _cdc_row, _cdc_same
     "The rows whose change sequence an earlier row of the batch has."
-    from pyspark.sql import Window, functions as F
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
 
     column = sequence_column(files)
     of_one_sequence = Window.partitionBy(quoted(column)).orderBy(AT)
@@ -85,7 +95,9 @@ def _had_by(
     others: DataFrame,  # with the column of the change sequence
     file_name: SparkColumn,  # of their files
     values: SparkColumn,  # to compare with
-    rows: DataFrame, files: ChangeFiles, batch: Batch,
+    rows: DataFrame,
+    files: ChangeFiles,
+    batch: Batch,
     applied: Collection[str],  # paths; such a file of the batch is applied again
 ) -> DataFrame:  # _cdc_file, _cdc_row, _cdc_same
     "The rows whose change sequence other rows have, which were applied before them."
@@ -101,7 +113,11 @@ def _had_by(
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #c9c8cffa
 def rows_sent_again(
-    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch,
+    spark: SparkSession,
+    task: Task,
+    head: Commit,
+    files: ChangeFiles,
+    batch: Batch,
     resumed: Sequence[RawFile],  # applied files that may hold changes which the batch brings again
     applied: Collection[str],  # paths of all applied files
 ) -> SentAgain:
@@ -189,7 +205,10 @@ def _drop_rows(spark: SparkSession, batch: Batch, rows: Sequence[RawRow], url: s
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #c497149f
 def apply_without_key(
-    spark: SparkSession, task: Task, files: ChangeFiles, batch: Batch,
+    spark: SparkSession,
+    task: Task,
+    files: ChangeFiles,
+    batch: Batch,
     repeats: Sequence[RawRow],  # rows that are left out, because they repeat others
     is_again: bool,  # some of the files were applied before
     staged: str,  # a folder

@@ -28,6 +28,7 @@ __all__ = ['Maintained', 'kept_since', 'maintain']
 @dataclass(frozen=True)
 class Maintained:
     "The upkeep of a table, as it is planned or as it was done."
+
     table: TableRef
     format: str
     steps: tuple[str, ...]  # in words

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import LakeDamaged, Refused, UnknownTable
-from ..lake.parquet.table import ParquetTable
 from ..lake.glue import sync_table
+from ..lake.parquet.table import ParquetTable
 from ..lake.table import Transaction, open_lake
 from ..landing.files import TableRef, for_shell
 from .lease import leased
@@ -64,6 +64,7 @@ def _remove(store: LogStore, place: str) -> int:
 @dataclass(frozen=True)
 class Moved:
     "A table that was moved."
+
     table: TableRef
     format: str  # of the table now
     rows: int
@@ -128,8 +129,6 @@ def migrate(
         left = _divided(store, place, plain)[not is_old]
         store.create(noted, json.dumps(sorted(left)).encode())
         position = Position.from_json(done.position)
-        known.change(
-            table, lambda one: replace(with_position(one, position, done.number, head.number), format=format)
-        )
+        known.change(table, lambda one: replace(with_position(one, position, done.number, head.number), format=format))
         catalogued = sync_table(catalog, new)
         return Moved(table, format, head.rows, _remove(store, place), catalogued.notes)

@@ -15,8 +15,16 @@ from ..landing.files import RawFile
 from .arrivals import Plan, count
 from .batch import FoldedBatch
 from .keyless import note_left_out, note_missed, note_repeated
-from .notes import note_clashes, note_disorder, note_late, note_partial_move, note_sequence, note_unmatched
-from .notes import note_unproven, say_on_top
+from dmscdc.load.notes import (
+    note_clashes,
+    note_disorder,
+    note_late,
+    note_partial_move,
+    note_sequence,
+    note_unmatched,
+    note_unproven,
+    say_on_top,
+)
 from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, put_aside, rows_aside
 from .renaming import note_renamed
@@ -30,7 +38,9 @@ __all__ = ['rows_not_applied', 'NotApplied', 'list_not_applied', 'notes_of', 'do
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #844849c4
 def rows_not_applied(
-    spark: OpenSession, task: Task, folded: FoldedBatch,
+    spark: OpenSession,
+    task: Task,
+    folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
 ) -> list[SetAside]:
     "The rows and files of a batch that are not in the table, with the reason. Raises `Refused` for too many."
@@ -39,8 +49,10 @@ def rows_not_applied(
     rows += [SetAside(path, None, reason) for path, reason in unreadable.items()]
     if task.doubles:
         rows += [SetAside(*place, IN_LOAD) for place in folded.in_load]
-    rows += [SetAside(*place, SENT_AGAIN if is_same else OTHER_VALUES)
-             for place, is_same in sorted(folded.sent_again.items())]
+    rows += [
+        SetAside(*place, SENT_AGAIN if is_same else OTHER_VALUES)
+        for place, is_same in sorted(folded.sent_again.items())
+    ]
     return rows + [SetAside(*place, reason) for place, reason in sorted(reading.skipped.items())]
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #8e696d9f
@@ -54,7 +66,11 @@ class NotApplied:
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #756cdf2d
 def list_not_applied(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
     position: Position,  # after the batch
 ) -> tuple[Position, NotApplied]:  # the position with the lists
@@ -122,8 +138,12 @@ def notes_of(
     applied = dict(before.window)
     new_in_load = [row for row in folded.in_load if row.path not in applied]  # of the others it was said
     notes = [
-        aside.note, aside.note_replaced, _note_origin(task, plan, folded), folded.note_useless,
-        _note_lacking(task, plan, before, folded), *_notes_order(task, plan, head, folded, written),
+        aside.note,
+        aside.note_replaced,
+        _note_origin(task, plan, folded),
+        folded.note_useless,
+        _note_lacking(task, plan, before, folded),
+        *_notes_order(task, plan, head, folded, written),
         *note_renamed(spark, task, head, reading.evolution, reading.opened.footers),
     ]
     if not task.doubles:
@@ -138,9 +158,14 @@ def doubts_of(
     "The notes that stay true until a reload, or until a person accepts them."
     before = Position.from_json(head.position)
     doubts = [
-        note_clashes(task, written), note_partial_move(task, folded.batch), aside.note_replaced, folded.note_useless,
-        _note_origin(task, plan, folded), *_notes_misses(task, before, folded),
-        _note_lacking(task, plan, before, folded), note_sequence(task, head, folded.batch),
+        note_clashes(task, written),
+        note_partial_move(task, folded.batch),
+        aside.note_replaced,
+        folded.note_useless,
+        _note_origin(task, plan, folded),
+        *_notes_misses(task, before, folded),
+        _note_lacking(task, plan, before, folded),
+        note_sequence(task, head, folded.batch),
     ]
     return tuple(filter(None, doubts))
 
@@ -159,7 +184,12 @@ def message_of_batch(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, 
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #9108c78a
 def result_of(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch, aside: NotApplied,
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
+    aside: NotApplied,
     seconds: Mapping[str, float],  # until the commit
     written: Written,
 ) -> LoadResult:

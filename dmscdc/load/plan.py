@@ -9,13 +9,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
-from ..landing.load_set import CutOff, LoadSet, clock, find_cutoff, first_cutoff, forced_cutoff, is_copy
-from ..landing.load_set import judge_load
-from ..state.position import Instruct, Position, Reload, bound, take_over, tally
 from ..changes.quarantine import dropped, note_aside
-from .arrivals import Arrivals, Plan, PlanKind, advance, by_tally, count, gone_names, is_copied, some
-from .arrivals import sort_out, split_at, split_late, union
+from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
+from dmscdc.landing.load_set import (
+    CutOff,
+    LoadSet,
+    clock,
+    find_cutoff,
+    first_cutoff,
+    forced_cutoff,
+    is_copy,
+    judge_load,
+)
+from dmscdc.load.arrivals import (
+    Arrivals,
+    Plan,
+    PlanKind,
+    advance,
+    by_tally,
+    count,
+    gone_names,
+    is_copied,
+    some,
+    sort_out,
+    split_at,
+    split_late,
+    union,
+)
+from ..state.position import Instruct, Position, Reload, bound, take_over, tally
 
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
@@ -26,6 +47,7 @@ __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_ot
 @dataclass(frozen=True)
 class Situation:
     "Everything that is known when a plan is made."
+
     table: TableRef
     listing: Listing
     before: Position | None
@@ -77,25 +99,33 @@ def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     replay, accept = case.command("replay", some(f.path for f in files[:1])), case.command("accept")
     if case.before.emptied and all(f.order <= case.before.floor for f in files):
         path, row = case.before.emptied
-        return (f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not "
-                f"applied: {some(files)}. If its changes are later ones, {case.command('rewind', '--reload')} takes "
-                f"them; {accept} leaves them out")
-    return (f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
-            f"{replay} applies such a file and again what follows it; {accept} leaves them out")
+        return (
+            f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not "
+            f"applied: {some(files)}. If its changes are later ones, {case.command('rewind', '--reload')} takes "
+            f"them; {accept} leaves them out"
+        )
+    return (
+        f"arrived too late, before the look-back window (from {start}), and not applied: {some(files)}. "
+        f"{replay} applies such a file and again what follows it; {accept} leaves them out"
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-014
 def note_copied(case: Situation, files: Sequence[RawFile]) -> str:
     "All files are newer than they were: a copied landing."
-    return (f"all known change files were put again after the last listing ({clock(case.before.listed_at)}), "
-            f"as if the landing had been copied; {count(len(files))} from before the look-back window count as "
-            f"applied. {case.command('accept')} says that this is right")
+    return (
+        f"all known change files were put again after the last listing ({clock(case.before.listed_at)}), "
+        f"as if the landing had been copied; {count(len(files))} from before the look-back window count as "
+        f"applied. {case.command('accept')} says that this is right"
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-017
 def note_blocked(case: Situation, files: Sequence[RawFile], gone: Sequence[str]) -> str:
     "Late files whose successors are gone."
-    return (f"arrived late and not applied: {some(files)}, "
-            f"because {some(gone)}, applied after it, is in neither landing nor archive as it was. "
-            f"Bring it back, or {case.command('accept')} leaves the late file out")
+    return (
+        f"arrived late and not applied: {some(files)}, "
+        f"because {some(gone)}, applied after it, is in neither landing nor archive as it was. "
+        f"Bring it back, or {case.command('accept')} leaves the late file out"
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
 def note_other(case: Situation, files: Sequence[RawFile]) -> str:
@@ -103,32 +133,42 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     was = dict(case.before.window)
     sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
     if all(f.path in (case.before.aside or {}) for f in files):
-        return (f"changed after rows of it were put aside: {sizes}. "
-                f"`dmscdc quarantine replay {for_shell(case.table)}` applies it as it is now; "
-                f"{case.command('accept')} leaves the table as it is")
-    return (f"changed after it was applied: {sizes}. "
-            f"{case.command('replay', files[0].path)} applies it as it is now, "
-            f"while what only its former rows changed stays; {case.command('accept')} leaves the table as it is, "
-            "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
-            f"{case.command('rewind', '--reload')} makes it certain")
+        return (
+            f"changed after rows of it were put aside: {sizes}. "
+            f"`dmscdc quarantine replay {for_shell(case.table)}` applies it as it is now; "
+            f"{case.command('accept')} leaves the table as it is"
+        )
+    return (
+        f"changed after it was applied: {sizes}. "
+        f"{case.command('replay', files[0].path)} applies it as it is now, "
+        f"while what only its former rows changed stays; {case.command('accept')} leaves the table as it is, "
+        "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
+        f"{case.command('rewind', '--reload')} makes it certain"
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
 def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
     had = count(case.before.older[0])
-    return (f"before the look-back window (from {case.before.window_start}) {had} had been applied, and those that "
-            f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
-            f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(case.table)}` tells "
-            f"what the table lacks, {case.command('rewind', '--reload')} loads it again")
+    return (
+        f"before the look-back window (from {case.before.window_start}) {had} had been applied, and those that "
+        f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
+        f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(case.table)}` tells "
+        f"what the table lacks, {case.command('rewind', '--reload')} loads it again"
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-023
 def notes_on(case: Situation, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
     copied = is_copied(found, case.before)
     stray = sorted(found.held + found.too_late * (not copied), key=lambda f: f.order)
-    cases = [(note_other, found.other, ()), (note_blocked, blocked, (gone,)),
-             (note_copied, found.too_late * copied, ()), (note_too_late, stray, ()),
-             (note_unlike, found.unlike, ())]
+    cases = [
+        (note_other, found.other, ()),
+        (note_blocked, blocked, (gone,)),
+        (note_copied, found.too_late * copied, ()),
+        (note_too_late, stray, ()),
+        (note_unlike, found.unlike, ()),
+    ]
     return tuple(note(case, files, *more) for note, files, more in cases if files)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-026
@@ -144,8 +184,13 @@ def plan_changes(case: Situation) -> Plan:
     after = advance(case.before, taken, since, case.older, **_unmoved(case, found, blocked, taken))
     if (odd := set(case.arrivals.unlike)) and odd <= set(taken):  # all that was in doubt is applied now
         after = replace(after, applied=tally({**dict(case.before.window), **dict(f.identity for f in taken)}.items()))
-    plan = Plan(case.table, load_number=case.before.load, after=after, notes=(*problems, *notes),
-                instruction=None if problems else case.asked)
+    plan = Plan(
+        case.table,
+        load_number=case.before.load,
+        after=after,
+        notes=(*problems, *notes),
+        instruction=None if problems else case.asked,
+    )
     if case.insert_only:
         return replace(plan, changes=tuple(sorted(late + found.new, key=lambda f: f.order)))
     earlier = sorted(found.old + found.applied, key=lambda f: f.order)
@@ -165,9 +210,12 @@ def _unmoved(case: Situation, found: Arrivals, blocked: tuple[RawFile, ...], tak
     waits = tuple(f.identity for f in found.held + found.too_late * (not copied) + blocked)
     applied = {f.identity for f in taken}
     left_out = dict.fromkeys(name for name in case.before.left_out + waits * accept if name not in applied)
-    return {"held": () if accept else waits, "left_out": tuple(left_out),
-            "load_files": load_times(case, accept),
-            "listed_at": case.before.listed_at if copied and not accept else case.listed_at()}
+    return {
+        "held": () if accept else waits,
+        "left_out": tuple(left_out),
+        "load_files": load_times(case, accept),
+        "listed_at": case.before.listed_at if copied and not accept else case.listed_at(),
+    }
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-031
 def _place(case: Situation) -> tuple[str, str]:
@@ -259,8 +307,10 @@ def gone_since(case: Situation) -> list[str]:  # paths in order
     return [path for path, _ in window if path not in there and RawFile(path, 0, 0).stamp.timestamp() > start]
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-055
-def ways_out(case: Situation, same: bool = False  # the load files have the names and sizes of those already loaded
-             ) -> str:
+def ways_out(
+    case: Situation,
+    same: bool = False,  # the load files have the names and sizes of those already loaded
+) -> str:
     "The commands for a load in doubt, with what each does."
     last = case.before.last if case.before else ""
     early = forced_cutoff(case.listing.load, case.files, last).obsolete
@@ -269,8 +319,10 @@ def ways_out(case: Situation, same: bool = False  # the load files have the name
         until = f"leaves out the {count(len(early))} up to {early[-1].path}"
     supersede, keep = (case.command("rewind", f"--reload {how}") for how in ("--supersede", "--keep-changes"))
     accept = f"; {case.command('accept')} if it is the same load, only copied" if same else ""
-    return (f"{supersede} replaces the table by this load set and {until}; "
-            f"{keep} replaces it with all change files on top{accept}")
+    return (
+        f"{supersede} replaces the table by this load set and {until}; "
+        f"{keep} replaces it with all change files on top{accept}"
+    )
 
 
 def in_doubt(case: Situation, note: str) -> Plan:
@@ -291,19 +343,34 @@ def plan_load(case: Situation) -> Plan:
         return in_doubt(case, f"{doubt}. {ways_out(case)}")
     newest = cut.obsolete[-1] if cut.obsolete else None
     changes = tuple(f for f in case.files if newest is None or f.order > newest.order)
-    base = Position(load=number, load_files=case.listing.load, cut=newest.path if newest else "",
-                    listed_at=case.listed_at(), applied=(0, 0))
+    base = Position(
+        load=number,
+        load_files=case.listing.load,
+        cut=newest.path if newest else "",
+        listed_at=case.listed_at(),
+        applied=(0, 0),
+    )
     other = case.asked and case.asked["kind"] not in (Instruct.RELOAD, Instruct.ADOPT)
     overtaken = other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
     near = ()
     if cut.near and case.is_first:
         them = "them" if cut.near[1:] else "it"
-        near = (f"{count(len(cut.near))} put before the load applied on top, as if another task had written {them} "
-                "while the load was read; if the table's task was begun anew since, "
-                f"{case.command('rewind', '--reload --supersede')} leaves {them} out",)
-    return Plan(case.table, load=case.listing.load, load_number=number, changes=changes,
-                obsolete=cut.obsolete, after=advance(base, changes),
-                notes=tuple(filter(None, (missing, overtaken))), remarks=near, instruction=case.asked)
+        near = (
+            f"{count(len(cut.near))} put before the load applied on top, as if another task had written {them} "
+            "while the load was read; if the table's task was begun anew since, "
+            f"{case.command('rewind', '--reload --supersede')} leaves {them} out",
+        )
+    return Plan(
+        case.table,
+        load=case.listing.load,
+        load_number=number,
+        changes=changes,
+        obsolete=cut.obsolete,
+        after=advance(base, changes),
+        notes=tuple(filter(None, (missing, overtaken))),
+        remarks=near,
+        instruction=case.asked,
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-066
 def plan_start(case: Situation) -> Plan:
@@ -317,16 +384,19 @@ def plan_start(case: Situation) -> Plan:
     return Plan(case.table, changes=case.files, after=after, remarks=("no load set: the table starts empty",))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-069
-def plan_table(table: TableRef, listing: Listing,
-               position: Position | None,  # None: never loaded
-               *, now: float,  # taken before the landing was listed, epoch seconds
-               settle: float = 300.0,  # seconds
-               insert_only: bool = False,
-               instruction: Mapping | None = None,  # from the state
-               archive: Listing | None = None,
-               commit: int | None = None,  # the table's newest; an instruction for another one is void
-               any_age: bool = False  # late files are applied however old they are
-               ) -> Plan:
+def plan_table(
+    table: TableRef,
+    listing: Listing,
+    position: Position | None,  # None: never loaded
+    *,
+    now: float,  # taken before the landing was listed, epoch seconds
+    settle: float = 300.0,  # seconds
+    insert_only: bool = False,
+    instruction: Mapping | None = None,  # from the state
+    archive: Listing | None = None,
+    commit: int | None = None,  # the table's newest; an instruction for another one is void
+    any_age: bool = False,  # late files are applied however old they are
+) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
     asked, void = bound(table, instruction, commit)
     if position is None and asked and asked["kind"] == Instruct.ADOPT:
@@ -359,8 +429,10 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
 def _ways_out_of_mixed(case: Situation) -> str:
     "What helps against a mixed set."
     keep = case.command("rewind", "--reload --keep-changes")
-    return (f"Remove the files of the earlier load from the landing; or, if all belong together, "
-            f"{keep} loads them as they are, all change files on top")
+    return (
+        f"Remove the files of the earlier load from the landing; or, if all belong together, "
+        f"{keep} loads them as they are, all change files on top"
+    )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-074
 def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
@@ -369,24 +441,32 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
     start = case.before.window_start if case.before else ""
     if not plan.instruction or plan.load or case.insert_only or not first or first >= change_order(start):
         return ()
-    why = (f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
-           "as if moved away without an archive, cannot be seen; if one has")
+    why = (
+        f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
+        "as if moved away without an archive, cannot be seen; if one has"
+    )
     if older := case.before.older:
         if tally(f.identity for f in case.older) == older:
             return ()
-        why = (f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
-               f"these are in landing and archive now, but {len(case.older):,}; if one is gone that sorts after "
-               f"{first[1]}")
-    return (f"{why}, what it changed is lost from the rows that are applied again. "
-            f"`dmscdc reconcile {for_shell(case.table)}` tells, {case.command('rewind', '--reload')} makes it certain",)
+        why = (
+            f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
+            f"these are in landing and archive now, but {len(case.older):,}; if one is gone that sorts after "
+            f"{first[1]}"
+        )
+    return (
+        f"{why}, what it changed is lost from the rows that are applied again. "
+        f"`dmscdc reconcile {for_shell(case.table)}` tells, {case.command('rewind', '--reload')} makes it certain",
+    )
 
 
 def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
     "What is said of files that are applied again and have other rows now; empty for none."
     if not files:
         return ""
-    return (f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
-            f"`dmscdc table rewind {for_shell(table)} --reload` makes it certain")
+    return (
+        f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
+        f"`dmscdc table rewind {for_shell(table)} --reload` makes it certain"
+    )
 
 
 def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:

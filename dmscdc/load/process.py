@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
 from ..state.position import Instruct
 
 # %% auto #0
@@ -18,8 +19,15 @@ __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'c
 from ..changes.csv import format_from
 from ..changes.quarantine import aside_folder, dropped
 from ..changes.tasks import explained
-from ..errors import CommitConflict, DmscdcError, InputChanged, LakeDamaged, LandingUnreachable, Refused
-from ..errors import is_expected
+from dmscdc.errors import (
+    CommitConflict,
+    DmscdcError,
+    InputChanged,
+    LakeDamaged,
+    LandingUnreachable,
+    Refused,
+    is_expected,
+)
 from ..lake.glue import SyncResult, sync_table
 from ..lake.table import Clock, Commit, Transaction
 from ..landing.files import FolderLanding, TableRef, for_shell
@@ -30,13 +38,21 @@ from .emptied import emptied_table
 from .incremental import prepare_changes, prepare_empty
 from .initial import prepare_load
 from .lease import leased
-from .results import LoadResult, OpenSession, PendingLoad, Processed, TableState, Task
-from .results import WithArchive, processed
+from dmscdc.load.results import (
+    LoadResult,
+    OpenSession,
+    PendingLoad,
+    Processed,
+    TableState,
+    Task,
+    WithArchive,
+    processed,
+)
 from .table_state import load_state, plan_state
 from ..spark.session import open_session
 from ..state.items import State, TableItem
-from ..state.registry import open_state
 from ..state.position import Position, reload_folder
+from ..state.registry import open_state
 from ..storage.filesystem import stage_locally
 
 if TYPE_CHECKING:
@@ -210,8 +226,11 @@ def process_table(
     *,
     settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
     format: str = "parquet",  # of a table that the state does not know yet
-    run: str = "", owner: str = "", fence: int = 0,  # the run's id; the controller's lease, "" takes our own
-    catalog: str = "", archive: str = "",  # "glue:DATABASE"; where old change files were moved; "" for none
+    run: str = "",
+    owner: str = "",
+    fence: int = 0,  # the run's id; the controller's lease, "" takes our own
+    catalog: str = "",
+    archive: str = "",  # "glue:DATABASE"; where old change files were moved; "" for none
     mask: str = "",  # patterns of columns whose values are hidden among the changed rows of reports
     spark: OpenSession | None = None,  # called only when there is something to load
 ) -> Processed:

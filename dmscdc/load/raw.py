@@ -95,6 +95,7 @@ def _move(
 @dataclass(frozen=True)
 class OldFiles:
     "The old files of a table, before they go or after."
+
     table: TableRef
     files: tuple[RawFile, ...]
     archive: str  # "": deleted

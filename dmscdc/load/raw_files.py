@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet, place_of
 from ..changes.derived import with_computed
-from ..changes.quarantine import LeftOut, SetAside, bad_changes, bad_load_rows, check_number, count_aside
-from ..changes.quarantine import WHOLE, aside_words, dropped, good_rows, is_applicable, is_same_but_aside
-from ..changes.quarantine import NOT_MISSING, name_list, write_aside
+from dmscdc.changes.quarantine import (
+    NOT_MISSING,
+    WHOLE,
+    LeftOut,
+    SetAside,
+    aside_words,
+    bad_changes,
+    bad_load_rows,
+    check_number,
+    count_aside,
+    dropped,
+    good_rows,
+    is_applicable,
+    is_same_but_aside,
+    name_list,
+    write_aside,
+)
 from ..changes.read import ChangeFiles
 from ..changes.schema import Footer, open_raw, promised_nulls, read_footers
 from ..changes.stage import Batch
@@ -96,9 +110,7 @@ def files_of(
     return tuple(found)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
-def load_rows_aside(
-    spark: OpenSession, task: Task, load: ChangeFiles, bad: Sequence[BadRow]
-) -> list[SetAside]:
+def load_rows_aside(spark: OpenSession, task: Task, load: ChangeFiles, bad: Sequence[BadRow]) -> list[SetAside]:
     "The rows of a load that are put aside; looked for only where there are any. Raises `Refused`."
     if not task.aside:
         return []

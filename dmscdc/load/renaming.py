@@ -69,8 +69,11 @@ def _came_and_went(
     images = {f"BI_{c.name}" for c in evolution.schema}  # before images, which a rule of the task adds
     new = [c.name for c in (*evolution.schema, *evolution.left_out) if c.name not in names_before | images]
     came = {name: [name in names for names in carried].index(True) for name in new}
-    went = {name: [name in names for names in carried].index(False)
-            for name in evolution.absent if name not in absent_before}
+    went = {
+        name: [name in names for names in carried].index(False)
+        for name in evolution.absent
+        if name not in absent_before
+    }
     both = set(came.values()) & set(went.values())
     return [name for name, file in came.items() if file in both], [name for name, file in went.items() if file in both]
 

@@ -36,9 +36,7 @@ class BeforeLoad:
     others: int = 0  # that none has, so that nobody can say whether the load has them
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1c31d9c8
-def sent_before_load(
-    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch
-) -> BeforeLoad:
+def sent_before_load(spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch) -> BeforeLoad:
     "Changes that the load made obsolete, and that a resumed task has sent again after it."
     from pyspark.sql import functions as F
 
@@ -90,9 +88,7 @@ def _lowest_sent(batch: Batch) -> str:  # "" where nothing has a sequence
     return min((start.sequence for start in starts if start), default="")
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1616a4b9
-def passed_rows(
-    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch
-) -> list[RawRow]:
+def passed_rows(spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch) -> list[RawRow]:
     """Changes whose row, under its key or the one before, has their change sequence or a later one in the table: a
     resumed task has sent them from before the known files."""
     from pyspark.sql import functions as F

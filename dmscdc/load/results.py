@@ -153,7 +153,9 @@ class PendingLoad:
 COUNTED = ("inserted", "updated", "deleted", "unchanged")
 _BECAME = {
     **{name: name for name in COUNTED},
-    "folded": "folded into later ones", "aside": "put aside", "left_out": "not applied",
+    "folded": "folded into later ones",
+    "aside": "put aside",
+    "left_out": "not applied",
     "repeated": "left out as repeats",
 }
 
@@ -362,7 +364,10 @@ def named(row: SetAside) -> dict[str, Any]:
 def processed(
     plan: Plan,
     table_state: TableState | None,  # None: it did not come so far
-    done: Sequence[LoadResult], problem: DmscdcError | None, clock: Clock, catalogued: SyncResult,
+    done: Sequence[LoadResult],
+    problem: DmscdcError | None,
+    clock: Clock,
+    catalogued: SyncResult,
     mask: str = "",  # patterns of columns whose values are not shown
     spark: bool = True,  # a session was asked for
 ) -> Processed:
@@ -377,18 +382,28 @@ def processed(
     if problem:
         verdict, words = ended_by(problem, table, done, table_state, head)
     return Processed(
-        table, verdict, words, command=f"dmscdc pass --only {for_shell(table)}", versions=versions(),
+        table,
+        verdict,
+        words,
+        command=f"dmscdc pass --only {for_shell(table)}",
+        versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
-        files=tuple(file for load in loads for file in load.files), rows=rows_of(loads, getattr(problem, "rows", 0)),
-        schema=tuple(sentence for load in loads for sentence in load.schema), notes=notes,
+        files=tuple(file for load in loads for file in load.files),
+        rows=rows_of(loads, getattr(problem, "rows", 0)),
+        schema=tuple(sentence for load in loads for sentence in load.schema),
+        notes=notes,
         position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
-        commit=head.number if head else 0, lake=lake_of(loads, head),
-        seconds=seconds_of(loads, clock), lag=lag_of(position, time.time()), catalog=catalogued,
+        commit=head.number if head else 0,
+        lake=lake_of(loads, head),
+        seconds=seconds_of(loads, clock),
+        lag=lag_of(position, time.time()),
+        catalog=catalogued,
         stream=table_state.item.status.get("stream") or {} if table_state else {},
         rows_before=table_state.head.rows if table_state and table_state.head else None,
         sample=masked([row for load in loads for row in load.written.sample], mask),
         not_applied=tuple(named(row) for load in loads for row in load.not_applied)[:NAMED],
-        losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (), spark=spark,
+        losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (),
+        spark=spark,
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218

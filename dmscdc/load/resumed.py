@@ -57,7 +57,11 @@ def _known_files(task: Task, before: Position, files: Sequence[RawFile], all_kno
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #804b050b
 def _sent_before(
-    task: Task, before: Position, batch: Batch, files: Sequence[RawFile], images: Mapping[str, str],
+    task: Task,
+    before: Position,
+    batch: Batch,
+    files: Sequence[RawFile],
+    images: Mapping[str, str],
     all_known: bool,
 ) -> list[RawFile]:  # in order; none where nothing was, or, with `all_known`, where not all of them are known
     "The applied files that may hold changes which a batch brings again."
@@ -83,7 +87,12 @@ def _has_later(spark: OpenSession, task: Task, head: Commit, files: Sequence[Raw
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #043736d8
 def resumed_files(
-    spark: OpenSession, task: Task, head: Commit, batch: Batch, files: Sequence[RawFile], images: Mapping[str, str],
+    spark: OpenSession,
+    task: Task,
+    head: Commit,
+    batch: Batch,
+    files: Sequence[RawFile],
+    images: Mapping[str, str],
     all_known: bool = True,  # none, where not all of them are known
 ) -> list[RawFile]:
     "The applied files to fold again, because a resumed task may have sent changes of theirs."
@@ -116,7 +125,10 @@ def _last_of_absent_keys(
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #b2254f73
 def never_seen(
-    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles,
+    spark: SparkSession,
+    task: Task,
+    head: Commit,
+    files: ChangeFiles,
     earlier: Sequence[RawFile],  # of `resumed_files`
     newest: str,  # the highest change sequence that was applied
 ) -> int:

@@ -17,8 +17,8 @@ from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, s
 from ..landing.files import FolderLanding, Listing, TableRef, change_order, for_shell
 from ..landing.load_set import clock as clock_time
 from ..landing.s3 import open_landing
-from .arrivals import Plan, PlanKind, announce, gone_names, only_load, some, union, warn
 from .adoption import ahead_of, is_adoption
+from .arrivals import Plan, PlanKind, announce, gone_names, only_load, some, union, warn
 from .plan import plan_table
 from .results import TableState, note_too_fine
 from ..spark.formats import FORMATS
@@ -144,8 +144,10 @@ def load_state(
     return TableState(item, seen.lake, head, seen.position, tuple(notes))
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #d8fcb55c
-def _untouched(table_state: TableState, *notes: str  # why a reload cannot be done
-               ) -> Plan:
+def _untouched(
+    table_state: TableState,
+    *notes: str,  # why a reload cannot be done
+) -> Plan:
     "The plan where the lake is not the one that the state remembers."
     was, notes = table_state.item.position, (*notes, table_state.lost)
     said = {"waits": "nothing is touched", "notes": notes}
@@ -202,10 +204,12 @@ def _gone_plan(
         words = f"{empty} (--when-gone empty)"
         known = {"before": position, "after": after, "load_number": after.load}
         return replace(plan, kind=PlanKind.INCREMENTAL, empties=words, **known)
-    ways = ("Bring the files back, or point the setting landing at them; "
-            f"`dmscdc table accept {for_shell(item.table)}` says that this is right; "
-            "if the source has dropped or emptied the table: "
-            f"`dmscdc table set {for_shell(item.table)} --when-gone empty`")
+    ways = (
+        "Bring the files back, or point the setting landing at them; "
+        f"`dmscdc table accept {for_shell(item.table)}` says that this is right; "
+        "if the source has dropped or emptied the table: "
+        f"`dmscdc table set {for_shell(item.table)} --when-gone empty`"
+    )
     return warn(plan, f"{empty}. {ways}")
 
 
@@ -234,7 +238,6 @@ def _note_unapplied(
         f"applied. Bring {them} back mended; `dmscdc table accept {for_shell(table_state.item.table)}` says that the "
         f"table is right without {them}"
     )
-
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #52ab5b71
 ALL_EVERY = 23 * 3600.0  # seconds between two listings of all files of a table: a clock that ticks once a day does each

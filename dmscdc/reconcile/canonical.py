@@ -36,7 +36,7 @@ KINDS = {
     "time": r"time(\(\d\))?( without time zone)?",
     "char": r"(n?char|character)(\(\d+\))?|bpchar",
     "text": r"n?varchar(\(\d+\))?|character varying(\(\d+\))?|(tiny|medium|long)?text|enum(\(.*\))?|set\(.*\)"
-            r"|jsonb?|uuid|name|citext|inet\d?|cidr|macaddr8?|xml|bit varying(\(\d+\))?",
+    r"|jsonb?|uuid|name|citext|inet\d?|cidr|macaddr8?|xml|bit varying(\(\d+\))?",
     "binary": r"(var)?binary(\(\d+\))?|(tiny|medium|long)?blob|bytea",
 }
 
@@ -62,18 +62,38 @@ def kind_of(
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-013
 _FORMS = {
-    ("whole", "integer"): "number", ("whole", "decimal"): "number", ("whole", "bit"): "number",
-    ("whole", "boolean"): "truth", ("whole", "any"): "number",
-    ("decimal", "integer"): "number", ("decimal", "decimal"): "number", ("decimal", "any"): "number",
-    ("boolean", "boolean"): "truth", ("boolean", "integer"): "truth", ("boolean", "bit"): "truth",
+    ("whole", "integer"): "number",
+    ("whole", "decimal"): "number",
+    ("whole", "bit"): "number",
+    ("whole", "boolean"): "truth",
+    ("whole", "any"): "number",
+    ("decimal", "integer"): "number",
+    ("decimal", "decimal"): "number",
+    ("decimal", "any"): "number",
+    ("boolean", "boolean"): "truth",
+    ("boolean", "integer"): "truth",
+    ("boolean", "bit"): "truth",
     ("boolean", "any"): "truth",
-    ("float", "float"): "float", ("float", "double"): "double", ("float", "any"): "float",
-    ("double", "float"): "float", ("double", "double"): "double", ("double", "any"): "double",
-    ("date", "date"): "date", ("date", "any"): "date",
-    ("timestamp", "datetime"): "timestamp", ("timestamp", "instant"): "timestamp", ("timestamp", "any"): "timestamp",
-    ("string", "text"): "text", ("string", "char"): "char", ("string", "time"): "time", ("string", "boolean"): "word",
-    ("string", "integer"): "figures", ("string", "decimal"): "figures", ("string", "any"): "text",
-    ("binary", "binary"): "binary", ("binary", "any"): "binary",
+    ("float", "float"): "float",
+    ("float", "double"): "double",
+    ("float", "any"): "float",
+    ("double", "float"): "float",
+    ("double", "double"): "double",
+    ("double", "any"): "double",
+    ("date", "date"): "date",
+    ("date", "any"): "date",
+    ("timestamp", "datetime"): "timestamp",
+    ("timestamp", "instant"): "timestamp",
+    ("timestamp", "any"): "timestamp",
+    ("string", "text"): "text",
+    ("string", "char"): "char",
+    ("string", "time"): "time",
+    ("string", "boolean"): "word",
+    ("string", "integer"): "figures",
+    ("string", "decimal"): "figures",
+    ("string", "any"): "text",
+    ("binary", "binary"): "binary",
+    ("binary", "any"): "binary",
 }
 LONG = ("text", "char", "time", "word", "figures")  # forms of any length and content: their length goes first
 
@@ -135,7 +155,7 @@ def real(
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     part, exponent = math.frexp(abs(value))
-    return f"{'-' * (value < 0)}{int(part * 2 ** 53)}p{exponent - 1}"
+    return f"{'-' * (value < 0)}{int(part * 2**53)}p{exponent - 1}"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-019
 def _real_text(
@@ -222,7 +242,9 @@ SPARK = {
     "double": _real_of("spark", "CAST({c} AS DOUBLE)"),
     "date": "CAST({c} AS STRING)",
     "timestamp": "LEFT(DATE_FORMAT({c}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), 20 + {n})",
-    "text": "{c}", "word": "{c}", "char": "TRIM(TRAILING ' ' FROM {c})",
+    "text": "{c}",
+    "word": "{c}",
+    "char": "TRIM(TRAILING ' ' FROM {c})",
     "time": _bare("{c}", "instr"),
     "binary": "LOWER(HEX({c}))",
 }
@@ -236,7 +258,7 @@ _MYSQL = {
     "double": _real_of("mysql", "({c} + 0e0)"),
     "date": "CASE WHEN MONTH({c}) > 0 AND DAYOFMONTH({c}) > 0 THEN DATE_FORMAT({c}, '%Y-%m-%d') END",
     "timestamp": "CASE WHEN MONTH({c}) > 0 AND DAYOFMONTH({c}) > 0 "
-                 "THEN LEFT(DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f'), 20 + {n}) END",
+    "THEN LEFT(DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f'), 20 + {n}) END",
     "text": "CONVERT({c} USING utf8mb4)",
     "char": "TRIM(TRAILING ' ' FROM CONVERT({c} USING utf8mb4))",
     "time": _bare("CAST({c} AS CHAR)", "INSTR"),
@@ -250,7 +272,8 @@ _POSTGRESQL = {
     "double": _real_of("postgresql", "CAST({c} AS float8)"),
     "date": "{c}::text",
     "timestamp": "LEFT(TO_CHAR({c}, 'YYYY-MM-DD HH24:MI:SS.US'), 20 + {n})",
-    "text": "{c}::text", "char": "TRIM(TRAILING ' ' FROM {c}::text)",
+    "text": "{c}::text",
+    "char": "TRIM(TRAILING ' ' FROM {c}::text)",
     "word": "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END",
     "time": _bare("TO_CHAR({c}, 'HH24:MI:SS.MS')", "strpos"),
     "binary": "ENCODE({c}, 'hex')",
@@ -361,7 +384,8 @@ def teach(
 ENGINES: Mapping[str, Mapping[str, str]] = {"spark": SPARK, "mysql": _MYSQL, "postgresql": _POSTGRESQL}
 DAY = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
 _QUICK = {  # when SQLite can write a value by itself
-    "number": "TYPEOF({c}) = 'integer'", "text": "TYPEOF({c}) = 'text'",
+    "number": "TYPEOF({c}) = 'integer'",
+    "text": "TYPEOF({c}) = 'text'",
     "date": f"TYPEOF({{c}}) = 'text' AND {{c}} GLOB '{DAY}'",
 }
 
@@ -386,11 +410,15 @@ def text_of(
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-028
 _SIZE = {
-    "spark": "OCTET_LENGTH({})", "mysql": "OCTET_LENGTH({})", "sqlite": "LENGTH(CAST({} AS BLOB))",
+    "spark": "OCTET_LENGTH({})",
+    "mysql": "OCTET_LENGTH({})",
+    "sqlite": "LENGTH(CAST({} AS BLOB))",
     "postgresql": "OCTET_LENGTH(CONVERT_TO({}, 'UTF8'))",
 }
 MD5 = {
-    "spark": "MD5(CAST({} AS BINARY))", "mysql": "MD5({})", "sqlite": "dmscdc_md5({})",
+    "spark": "MD5(CAST({} AS BINARY))",
+    "mysql": "MD5({})",
+    "sqlite": "dmscdc_md5({})",
     "postgresql": "MD5(CONVERT_TO({}, 'UTF8'))",
 }
 NUMBER = {

@@ -14,30 +14,40 @@ from shlex import quote
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, Window, functions as F
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
+from ..capture.items import SEQUENCE
 from ..changes.definition import read_catalog
 from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
 from ..changes.tasks import in_sentences
-from ..capture.items import SEQUENCE
 from ..errors import BadSetting, NoPast, Refused, Verdict
-from ..history.clock import clock_of
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
+from ..history.clock import clock_of
 from ..history.replay import AFTER, POSITION, key_only, only, states, touched
 from ..lake.table import Commit, LakeTable, open_lake
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
 from .canonical import Rule, rules_of
 from dmscdc.reconcile.compare import (
-    Comparison, KeyRange, Layout, NamedDifference, States, condition, examine, find, spark_side,
+    Comparison,
+    KeyRange,
+    Layout,
+    NamedDifference,
+    States,
+    condition,
+    examine,
+    find,
+    spark_side,
 )
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
 from ..spark.session import open_session
 from ..state.items import TableItem
-from ..state.registry import open_state
 from ..state.position import Position
+from ..state.registry import open_state
 
 # %% auto #0
 __all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_milliseconds', 'Proof', 'likely_cause', 'judge',
@@ -244,18 +254,22 @@ def likely_cause(
 ) -> str:  # "" for none
     "What most likely happened where source and lake differ, and the command that helps."
     if done.lake.rows and not done.source.rows:
-        return ("the source's table is empty, and no file says that its rows were deleted: it was emptied without a "
-                "trace (TRUNCATE, or a table made anew). Reload it in the DMS task; DMS takes its files away then, and "
-                f"`dmscdc table set {for_shell(table)} --when-gone empty` lets the lake follow")
+        return (
+            "the source's table is empty, and no file says that its rows were deleted: it was emptied without a "
+            "trace (TRUNCATE, or a table made anew). Reload it in the DMS task; DMS takes its files away then, and "
+            f"`dmscdc table set {for_shell(table)} --when-gone empty` lets the lake follow"
+        )
     differ = [one.columns for one in done.findings if one.kind == "different" and not one.in_flight and one.columns]
     lost = {name for columns in differ for name, (source, lake) in columns.items() if lake is None is not source}
     lost -= {name for columns in differ for name, (_, lake) in columns.items() if lake is not None}
     if differ and lost and all(set(columns) & lost for columns in differ):
         columns = ",".join(sorted(lost))
-        return (f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
-                f"log did not have. If so: `dmscdc table set {for_shell(table)} --unlogged "
-                f"{for_shell(f'keep:{columns}')}`, then "
-                f"`dmscdc table rewind {for_shell(table)} --reload --keep-changes`")
+        return (
+            f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
+            f"log did not have. If so: `dmscdc table set {for_shell(table)} --unlogged "
+            f"{for_shell(f'keep:{columns}')}`, then "
+            f"`dmscdc table rewind {for_shell(table)} --reload --keep-changes`"
+        )
     return ""
 
 
@@ -357,8 +371,13 @@ def _explained(
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-018
 def _beside(
-    asked: ProofRequest, spark: SparkSession, head: Commit, sides: tuple[Side, Side],
-    found: Comparison, layout: Layout, under: Pending | None,
+    asked: ProofRequest,
+    spark: SparkSession,
+    head: Commit,
+    sides: tuple[Side, Side],
+    found: Comparison,
+    layout: Layout,
+    under: Pending | None,
 ) -> Comparison:  # with findings
     "Rows of source and lake, beside the states that files under way lead to."
     with ExitStack() as stack:

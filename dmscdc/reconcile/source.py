@@ -83,8 +83,10 @@ def read_secret(
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-013
 _DRIVERS = {
-    "mysql": "mysql+pymysql", "mariadb": "mysql+pymysql",
-    "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
 }
 _HOW = (
     f"Leave it out and put it into the variable {PASSWORD}, or name a secret: --secret env:NAME or "
@@ -218,8 +220,10 @@ BEGIN = {
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
     ),
     "postgresql": (
-        "SET TIME ZONE 'UTC'", "SET DateStyle = 'ISO'",
-        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT 1",
+        "SET TIME ZONE 'UTC'",
+        "SET DateStyle = 'ISO'",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SELECT 1",
     ),
 }
 AT_ONCE = 5_000  # rows of a stream that are in memory at a time
@@ -278,12 +282,12 @@ def snapshot(
 COLUMNS = {
     "sqlite": "SELECT name, type FROM pragma_table_info(:name) ORDER BY cid",
     "mysql": "SELECT column_name, column_type FROM information_schema.columns "
-             "WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position",
+    "WHERE table_schema = :schema AND table_name = :name ORDER BY ordinal_position",
     "postgresql": "SELECT a.attname, CASE t.typtype WHEN 'e' THEN 'enum' "
-                  "WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END "
-                  "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid "
-                  "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :name "
-                  "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+    "WHEN 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END "
+    "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :name "
+    "AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
 }
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-027

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from markupsafe import Markup
+
 from ..errors import NOT_DONE
 
 # %% auto #0
@@ -21,8 +22,18 @@ __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
 STEPS = [60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, 86_400, 7 * 86_400, 28 * 86_400]  # seconds
-_STEP_NAMES = ["minute", "5 minutes", "15 minutes", "hour", "3 hours", "6 hours", "12 hours",
-               "day", "7 days", "28 days"]
+_STEP_NAMES = [
+    "minute",
+    "5 minutes",
+    "15 minutes",
+    "hour",
+    "3 hours",
+    "6 hours",
+    "12 hours",
+    "day",
+    "7 days",
+    "28 days",
+]
 OPERATIONS = ("inserted", "updated", "deleted")
 
 
@@ -144,8 +155,11 @@ def _key(name: str, words: str = "") -> str:
     return f'<span class="key" style="color:var(--{name}, {OF[name]})">■ {words or name}</span>'
 
 
-_CLOCK = [(36 * 3_600, "%H:%M"), (360 * 86_400, "%d %b"),
-          (float("inf"), "%b %Y")]  # span of time → format of its labels
+_CLOCK = [
+    (36 * 3_600, "%H:%M"),
+    (360 * 86_400, "%d %b"),
+    (float("inf"), "%b %Y"),
+]  # span of time → format of its labels
 
 
 def _time_axis(found: list[dict[str, Any]], step: int) -> dict[str, Any]:

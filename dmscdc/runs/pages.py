@@ -17,8 +17,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from .. import __version__
+from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from ..landing.files import TableRef, for_shell
 from .charts import charts_mark, charts_of
 from .index import MARKS_SHOWN, PAGE, brought_up_to_date, index_of, pages_of, table_of
@@ -194,6 +194,7 @@ def first_sentence(
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #49b575f8
 UNKNOWN: dict[str, Any] = {"runs": 0, "marks": [], "last": {}}
+
 
 def _is_overtaken(row: dict[str, Any]) -> bool:
     "Whether a run is a failed load; that is overtaken once the plan has nothing to do."

@@ -350,8 +350,12 @@ def parameters_of(
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
 BALANCE = {  # what becomes of a row that is read -> how a page says it
-    "inserted": "inserted", "updated": "updated", "deleted": "deleted", "unchanged": "changed nothing",
-    "folded": "folded into a later change of the same row", "aside": "put aside",
+    "inserted": "inserted",
+    "updated": "updated",
+    "deleted": "deleted",
+    "unchanged": "changed nothing",
+    "folded": "folded into a later change of the same row",
+    "aside": "put aside",
     "left_out": "not applied, because the table has no key",
     "repeated": "left out, because the table has what they bring: sent again, or from before the load",
 }
@@ -392,7 +396,8 @@ def in_plain_words(
     missing = rows.get("aside", 0) + rows.get("left_out", 0)
     what = " and ".join(
         f"{rows[name]:,} {'row was' if rows[name] == 1 else 'rows were'} {said}"
-        for name, said in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed")) if rows.get(name)
+        for name, said in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed"))
+        if rows.get(name)
     )
     many, what = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", what or "no row changed"
     if run["verdict"] != Verdict.ATTENTION:

@@ -21,8 +21,7 @@ from urllib.parse import unquote
 
 import dmscdc
 from ..errors import ENDS, NoSuchJob, Refused, RefusedParameters, Verdict
-from .log import FORKER_DIED, Run, facts_of, iso, run_log_line, records, run_at, store_line
-from .log import stored_run
+from .log import FORKER_DIED, Run, facts_of, iso, records, run_at, run_log_line, store_line, stored_run
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
 from ..storage.filesystem import make_private, private_opener

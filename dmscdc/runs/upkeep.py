@@ -51,6 +51,7 @@ def thin_notebook(
 @dataclass(frozen=True)
 class OldRuns:
     "Runs whose reports go, or went."
+
     well: int
     not_well: int
     bytes: int  # of their files

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import NoPast, Refused
-from ..history.clock import CommitClock
 from ..history.changelog import Changelog, applied, is_first_put
+from ..history.clock import CommitClock
 from ..lake.table import VERSIONS, Commit
 from ..landing.files import RawFile, TableRef, change_order, day_before, for_shell
 from ..landing.s3 import open_landing
@@ -83,8 +83,12 @@ def unseen(past: Changelog, target: Position, built: Scd2Position | None) -> tup
     return (*(words,) * bool(gone), *_unseen_before(past, target, built, len(gone)))
 
 
-def _unseen_before(past: Changelog, target: Position, built: Scd2Position | None, named: int  # that are gone
-                  ) -> tuple[str, ...]:
+def _unseen_before(
+    past: Changelog,
+    target: Position,
+    built: Scd2Position | None,
+    named: int,  # that are gone
+) -> tuple[str, ...]:
     "A sentence for files from before the look-back window, of which only the number is known."
     if target.applied is None:
         return ()

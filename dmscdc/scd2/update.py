@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ..changes.fold import FoldResult
 from ..changes.quarantine import aside_folder
@@ -21,21 +22,50 @@ from ..changes.stage import Batch, batch_types
 from ..changes.tasks import check_sound
 from ..errors import BadSetting, CommitConflict, Refused, UnknownTable, Verdict
 from ..history.as_of import instant
-from ..history.clock import clock_of
 from ..history.changelog import Changelog, open_changelog
+from ..history.clock import clock_of
 from ..history.replay import can_apply, has_key
 from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, lake_columns, open_lake
 from ..landing.files import TableRef, for_shell
 from ..landing.load_set import is_followed, quiet_at
-from .plan import ChangeSpan, Scd2Position, check_free, first_step, load_time, next_scd2_position
-from .plan import next_step, scd2_position_of, target_of, unseen, versions_of
-from .versions import ADDED, AT, BEGAN, BEGINS, CHANGE, CURRENT, FROM, HIDDEN, START, TO, WHAT, Scd2Spec
-from .versions import build_versions, extend_versions, implied_deletes, kind_of, lines_of, starts_of
-from .versions import version_schema
+from dmscdc.scd2.plan import (
+    ChangeSpan,
+    Scd2Position,
+    check_free,
+    first_step,
+    load_time,
+    next_scd2_position,
+    next_step,
+    scd2_position_of,
+    target_of,
+    unseen,
+    versions_of,
+)
+from dmscdc.scd2.versions import (
+    ADDED,
+    AT,
+    BEGAN,
+    BEGINS,
+    CHANGE,
+    CURRENT,
+    FROM,
+    HIDDEN,
+    START,
+    TO,
+    WHAT,
+    Scd2Spec,
+    build_versions,
+    extend_versions,
+    implied_deletes,
+    kind_of,
+    lines_of,
+    starts_of,
+    version_schema,
+)
 from ..spark.session import open_session
 from ..state.items import TableItem
-from ..state.registry import open_state
 from ..state.position import Position
+from ..state.registry import open_state
 from ..storage.filesystem import read_url, spark_url
 from ..storage.log_store import decided_by
 
@@ -183,9 +213,7 @@ def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFr
     return versions
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-012
-def ordered(
-    scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, Any]
-) -> tuple[bool | None, str]:
+def ordered(scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, Any]) -> tuple[bool | None, str]:
     "Whether the change sequence orders changes, decided by the first for all times, and the highest. Raises `Refused`."
     built, table = scd2.built, scd2.there.table
     decided, highest = (built.by_sequence, built.highest) if built else (None, "")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window, functions as F
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
 from ..changes.read import KIND, MOVE, RUN, ColumnGroups, digits_in, quoted
 from ..changes.schema import FILE, OP, ROW, UNLOGGED, Column, Schema

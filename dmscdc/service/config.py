@@ -249,8 +249,10 @@ def _here(folder: str | Path) -> Path:
     try:
         return Path(folder).resolve()
     except FileNotFoundError:
-        raise ConfigError(f"the working folder is gone (deleted or moved), so {str(folder)!r} means nothing: "
-                          "cd into a folder that exists, or name one from the root: --folder /…") from None
+        raise ConfigError(
+            f"the working folder is gone (deleted or moved), so {str(folder)!r} means nothing: "
+            "cd into a folder that exists, or name one from the root: --folder /…"
+        ) from None
 
 
 def _parts(place: str) -> list[str]:
@@ -270,7 +272,7 @@ def _check_places(paths: Mapping[str, str]) -> None:
         ours, theirs = _parts(here), _parts(there)
         if one == other and 0 < abs(len(ours) - len(theirs)) <= 2:  # as with `CdcPath`
             continue
-        if ours[:len(theirs)] == theirs or theirs[:len(ours)] == ours:
+        if ours[: len(theirs)] == theirs or theirs[: len(ours)] == ours:
             how = "are the same place" if ours == theirs else "lie one inside the other"
             hint = f"give the {other} a place of its own, beside the {one}, with --{other}"
             hint = "a place may lie in another one, at most two folders deep" if one == other else hint
@@ -336,8 +338,10 @@ def _check_whose(home: Path, here: Path) -> None:
     "Settings say where data and secrets are, and others may write a folder above, like /tmp. Raises `ConfigError`."
     found = (home / FILE).stat()
     if home != here and (found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o002):
-        raise ConfigError(f"{home / FILE} belongs to another user, or others can write into it. If you trust it: "
-                          f"dmscdc.open({str(home)!r})")
+        raise ConfigError(
+            f"{home / FILE} belongs to another user, or others can write into it. If you trust it: "
+            f"dmscdc.open({str(home)!r})"
+        )
 
 
 def nearest_config(

@@ -42,8 +42,12 @@ def check_consistent(
 ) -> None:
     "Refuse a consistent pass that could not be one."
     if only or not config.transactions:
-        lack = "all tables, so --only does not go with it" if only else "the setting transactions: only files of " \
+        lack = (
+            "all tables, so --only does not go with it"
+            if only
+            else "the setting transactions: only files of "
             "transactions say which changes of two tables belong together (PreserveTransactions of the DMS endpoint)"
+        )
         raise BadSetting(f"--consistent needs {lack}")
 
 # %% ../../notebooks/13_service/06_consistent.ipynb #2a206234
@@ -74,8 +78,11 @@ def held_back(
 ) -> dict[str, Outcome]:  # by table, of those that could have gone on
     "The outcomes of a pass that begins nothing."
     words = f"not begun, so that all tables stay at one transaction: {why}"
-    held = [Outcome(str(status.table), Verdict.ATTENTION, words, "dmscdc status")
-            for status in statuses if status.has_work and not _hindrance(status)]
+    held = [
+        Outcome(str(status.table), Verdict.ATTENTION, words, "dmscdc status")
+        for status in statuses
+        if status.has_work and not _hindrance(status)
+    ]
     for outcome in held:
         say(str(outcome))
     return {outcome.table: outcome for outcome in held}

@@ -24,7 +24,8 @@ from ..runs.index import row_of
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..runs.store import open_run_store
-from .config import Config, nearest_config as nearest_config
+from .config import Config
+from .config import nearest_config as nearest_config
 from ..state.items import TableItem
 from ..state.registry import open_state
 

@@ -14,9 +14,9 @@ from typing import Any
 from ..errors import WELL
 from ..load.table_state import ALL_EVERY
 from ..runs.store import open_run_store
+from .config import Config
 from ..state.items import ATTRIBUTES, TableItem, table_in
 from ..storage.filesystem import client, is_bucket
-from .config import Config
 
 # %% auto #0
 __all__ = ['WORD', 'items_mark', 'Seen', 'look_around', 'is_calm', 'leave_word', 'is_idle']
@@ -103,9 +103,16 @@ def leave_word(
     looked = [item.status.get("full_at", 0.0) for item in items if item.is_ready]
     places = {name: getattr(config, name) for name in ("landing", "lake", "catalog", "archive")}
     word = {
-        "landing": config.landing, "places": places, "since": seen.time - config.settle - _UPLOAD,
-        "until": min(looked, default=seen.time) + ALL_EVERY, "settings": _SETTINGS, "progress": _PROGRESS,
-        "items": mine, "mark": items_mark(stored, mine), "tables": len(items), "newest": newest,
+        "landing": config.landing,
+        "places": places,
+        "since": seen.time - config.settle - _UPLOAD,
+        "until": min(looked, default=seen.time) + ALL_EVERY,
+        "settings": _SETTINGS,
+        "progress": _PROGRESS,
+        "items": mine,
+        "mark": items_mark(stored, mine),
+        "tables": len(items),
+        "newest": newest,
     }
     open_run_store(config.runs).put(WORD, json.dumps(word, indent=1).encode())
 

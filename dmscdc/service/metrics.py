@@ -53,12 +53,16 @@ UNITS = {
     "files_waiting": "Count",  # that the lake does not hold yet
     "waited": "Seconds",  # since the oldest of them was put; 0 where none waits
     "files": "Count",  # applied
-    "rows_read": "Count", "rows_inserted": "Count", "rows_updated": "Count", "rows_deleted": "Count",
+    "rows_read": "Count",
+    "rows_inserted": "Count",
+    "rows_updated": "Count",
+    "rows_deleted": "Count",
     "rows_aside": "Count",  # in quarantine when the pass began, and put there by it; a file as a whole counts as one
     "bytes_read": "Bytes",  # of files of DMS
     "bytes_written": "Bytes",  # of lake files
     "seconds": "Seconds",  # that it took
-    "failed": "Count", "attention": "Count",  # tables that did; of one table 0 or 1
+    "failed": "Count",
+    "attention": "Count",  # tables that did; of one table 0 or 1
     "different": "Count",  # differences that a proof found and that no landed change explains
     "tables": "Count",  # looked at
 }
@@ -76,7 +80,12 @@ def as_dimension(
 
 
 FLOORS = {  # metrics of a single table: each becomes one only above this, the least limit that an alarm may have
-    "failed": 0, "attention": 0, "rows_aside": 0, "different": 0, "waited": 600, "behind": 60,
+    "failed": 0,
+    "attention": 0,
+    "rows_aside": 0,
+    "different": 0,
+    "waited": 600,
+    "behind": 60,
 }
 
 
@@ -227,17 +236,25 @@ def table_facts(
     lag = done["lag"] if done else _lag_now(status, now)
     position = status.plan.after if status.plan else status.item.position
     return {
-        "table": str(status.table), "run": run.id if run else None, "state": status.state,
-        "verdict": outcome.verdict, "words": outcome.words, "command": outcome.command,
-        "lag": lag, "quiet": _quiet(position, lag, now), "behind": _behind(status),
-        "files_waiting": None if waiting is None else len(waiting), "files": len(files),
+        "table": str(status.table),
+        "run": run.id if run else None,
+        "state": status.state,
+        "verdict": outcome.verdict,
+        "words": outcome.words,
+        "command": outcome.command,
+        "lag": lag,
+        "quiet": _quiet(position, lag, now),
+        "behind": _behind(status),
+        "files_waiting": None if waiting is None else len(waiting),
+        "files": len(files),
         "waited": None if waiting is None else _waited(waiting, outcome, now),
         **{f"rows_{name}": rows.get(name, 0) for name in ("read", "inserted", "updated", "deleted")},
         "rows_aside": _aside(status, rows),
         "bytes_read": sum(file["bytes"] for file in files),
         "bytes_written": (done.get("lake") or {}).get("bytes_written", 0),
         "seconds": _seconds_between(run.start, run.end) if run else 0.0,
-        "failed": int(outcome.verdict in NOT_DONE), "attention": int(outcome.verdict == Verdict.ATTENTION),
+        "failed": int(outcome.verdict in NOT_DONE),
+        "attention": int(outcome.verdict == Verdict.ATTENTION),
     }
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-025
@@ -258,7 +275,11 @@ def pass_facts(
     sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
     waits = [one["waited"] for one in tables if one["waited"] is not None]
     return {
-        "tables": len(tables), "verdicts": {verdict: verdicts[verdict] for verdict in ENDS if verdicts[verdict]},
-        "lag": max(lags, default=None), "quiet": min(quiet, default=None), "waited": max(waits, default=None), **sums,
+        "tables": len(tables),
+        "verdicts": {verdict: verdicts[verdict] for verdict in ENDS if verdicts[verdict]},
+        "lag": max(lags, default=None),
+        "quiet": min(quiet, default=None),
+        "waited": max(waits, default=None),
+        **sums,
         "seconds": _seconds_between(start, end),
     }

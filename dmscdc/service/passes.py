@@ -23,24 +23,34 @@ from ..errors import ENDS, WELL, LandingEmpty, RunStoreError, Verdict
 from ..landing.files import TableRef, for_shell
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
-from .config import Config
-from .consistent import check_consistent, divided, held_back, hindered, say_boundary
-from .workers import (LeaseHeartbeat, Outcome, Servers, Workers, attempt, inherit, lost_server,
-                                    retry_alone, say_line, without_run)
 from ..runs.lineage import open_lineage
+from ..runs.log import Run, RunLog
 from ..runs.pages import bring_pages, first_sentence, write_front_page
-from ..runs.log import RunLog, Run
 from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
+from .config import Config
+from .consistent import check_consistent, divided, held_back, hindered, say_boundary
 from .idle import Seen, is_calm, leave_word, look_around
 from .metrics import open_metrics, pass_facts, table_facts
 from .status import TableStatus, read_status, read_statuses, status_row
+from dmscdc.service.workers import (
+    LeaseHeartbeat,
+    Outcome,
+    Servers,
+    Workers,
+    attempt,
+    inherit,
+    lost_server,
+    retry_alone,
+    say_line,
+    without_run,
+)
 from ..spark.interrupts import is_gone, stop_work, this_process
 from ..spark.server import serve
 from ..spark.session import memory_here
-from ..state.registry import open_state
 from ..state.items import State
+from ..state.registry import open_state
 from ..storage.filesystem import sweep_scratch
 
 # %% auto #0

@@ -19,17 +19,25 @@ from .. import __version__
 from ..changes.csv import format_from, is_csv
 from ..changes.derived import with_computed
 from ..changes.schema import by_policy, evolve, in_words, read_footer, read_footers
-from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, Refused, UnknownTable, Unreadable, Verdict
-from ..errors import is_expected
+from dmscdc.errors import (
+    DmscdcError,
+    LandingEmpty,
+    LandingUnreachable,
+    Refused,
+    UnknownTable,
+    Unreadable,
+    Verdict,
+    is_expected,
+)
 from ..lake.glue import is_behind
 from ..landing.files import TableRef, for_shell, too_deep
+from ..landing.load_set import clock
 from ..landing.s3 import THREADS, Landing, open_landing
 from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, PlanKind, count, some
-from ..landing.load_set import clock
 from ..load.lease import HOLD
-from ..load.table_state import load_state, look_at_state, needs_all, plan_state
 from ..load.results import TableState, lag_of, then
+from ..load.table_state import load_state, look_at_state, needs_all, plan_state
 from ..reconcile.proven import proven_words
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
@@ -374,9 +382,12 @@ def read_statuses(
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
 _ASKED = {  # a person's instruction that waits -> its words
-    "accept": "accepted what a person had to look at", "adopt": "asked to take over a lake of the 2019 solution",
-    "drop": "asked to go on without rows put aside", "replay": "asked to apply files again",
-    "reload": "asked to load the table again", "rewind": "asked to apply changes again",
+    "accept": "accepted what a person had to look at",
+    "adopt": "asked to take over a lake of the 2019 solution",
+    "drop": "asked to go on without rows put aside",
+    "replay": "asked to apply files again",
+    "reload": "asked to load the table again",
+    "rewind": "asked to apply changes again",
 }
 
 

@@ -27,8 +27,18 @@ from ..runs.store import open_run_store
 from .config import Config, table_parameters
 from .status import TableStatus, busy_words, input_mark, paused_words, problem_words, refusal_words
 from ..spark.formats import spark_line
-from ..spark.interrupts import MARK, end_all, is_gone, owner_in, print_of
-from ..spark.interrupts import session_of, session_url, spoken, stop_work, this_process
+from dmscdc.spark.interrupts import (
+    MARK,
+    end_all,
+    is_gone,
+    owner_in,
+    print_of,
+    session_of,
+    session_url,
+    spoken,
+    stop_work,
+    this_process,
+)
 from ..spark.server import SparkServer, serve
 from ..spark.session import leave_server
 from ..state.items import Lease, State
@@ -127,10 +137,15 @@ _JOB = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a ta
 class Servers:
     "One Spark server per table format, for all notebooks of a pass."
 
-    def __init__(self, config: Config, classic: bool = False, start: Callable = serve,
-                 stop: threading.Event | None = None,  # set when nobody wants a server any more
-                 brief: bool = False,  # there are seconds of work
-                 forks: bool = False):  # kernels are forked, where that is safe
+    def __init__(
+        self,
+        config: Config,
+        classic: bool = False,
+        start: Callable = serve,
+        stop: threading.Event | None = None,  # set when nobody wants a server any more
+        brief: bool = False,  # there are seconds of work
+        forks: bool = False,
+    ):  # kernels are forked, where that is safe
         self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
         self.live: dict[str, SparkServer] = {}
         self.stop, self.brief = stop, brief

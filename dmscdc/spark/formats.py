@@ -27,6 +27,7 @@ __all__ = ['FORMATS', 'TableFormat', 'formats', 'check_format', 'odd_names', 'sp
 @dataclass(frozen=True)
 class TableFormat:
     "A table format: the class of its tables, and what Spark needs for it."
+
     target: str  # where the class lies: module:name
     parts: Mapping[str, str] = field(default_factory=dict)  # line of Spark -> name of a jar, as in `spark/jars`
     conf: Mapping[str, str] = field(default_factory=dict)  # settings of a session

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ..errors import WorkGoesOn
 
-
 # %% auto #0
 __all__ = ['THREADS', 'MARK', 'STEP', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'machine',
            'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all', 'session_of']

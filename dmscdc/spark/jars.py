@@ -34,6 +34,7 @@ __all__ = ['BROUGHT', 'Jar', 'listed', 'repository', 'fetched', 'has_jar', 'with
 @dataclass(frozen=True)
 class Jar:
     "A jar as it was when the list was made."
+
     name: str  # group:artifact:version
     size: int  # bytes
     sha256: str
@@ -159,8 +160,7 @@ def _fetch(
         file.unlink(missing_ok=True)
     where = repository().rpartition("@")[2]  # without a password
     raise JarMissing(
-        f"{jar.name} from {where}: {failed}. "
-        "Spark needs it; a folder with the right jars can be named in DMSCDC_JARS"
+        f"{jar.name} from {where}: {failed}. Spark needs it; a folder with the right jars can be named in DMSCDC_JARS"
     )
 
 

@@ -25,8 +25,16 @@ from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 from ..errors import NoPlugin, NotWanted, ServerDied, ServerMissing
 from .formats import bucket_parts
 from .jars import with_jars
-from .session import HOME, TASK_MEMORY, archive_option, log_option, own_python, spark_conf
-from .session import task_memory, with_package
+from dmscdc.spark.session import (
+    HOME,
+    TASK_MEMORY,
+    archive_option,
+    log_option,
+    own_python,
+    spark_conf,
+    task_memory,
+    with_package,
+)
 from ..storage.filesystem import make_private, merge_conf, private_opener, s3a
 
 if TYPE_CHECKING:

@@ -21,9 +21,22 @@ from typing import Any
 from ..errors import BadSetting, StaleState, StateUnusable
 from ..landing.files import TableRef
 from ..landing.joined import places_of
-from .items import (ATTRIBUTES, LEASE_FIELDS, UNSET_LOAD, Lease, State,
-                                TableItem, check_lease, from_attributes, known_item, lease_of,
-                                or_damaged, read_item, table_path, to_attributes)
+from dmscdc.state.items import (
+    ATTRIBUTES,
+    LEASE_FIELDS,
+    UNSET_LOAD,
+    Lease,
+    State,
+    TableItem,
+    check_lease,
+    from_attributes,
+    known_item,
+    lease_of,
+    or_damaged,
+    read_item,
+    table_path,
+    to_attributes,
+)
 from ..storage.filesystem import client, code_of, is_bucket, split_url
 
 # %% auto #0
@@ -35,7 +48,7 @@ _LARGE = 32 * 1024  # characters of a text that is stored compressed
 
 def _text_of(value: Mapping[str, Any]) -> Any:  # text or number
     "A stored value as the state in SQLite would hold it."
-    (kind, stored), = value.items()
+    ((kind, stored),) = value.items()
     if kind == "N":
         return float(stored) if set(stored) & set(".eE") else int(stored)
     if kind == "B":
@@ -58,12 +71,10 @@ def _value_of(text: str | int | float) -> dict[str, Any]:
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-032
 _MESSAGES = {
-    "ResourceNotFoundException":
-        "there is no such table in this region. dmscdc table init --state dynamodb:{0} makes it, with the same "
-        "--folder, or --landing and --lake, as this command",
-    "ProvisionedThroughputExceededException":
-        "its capacity is too small, all attempts were throttled: "
-        "aws dynamodb update-table --billing-mode PAY_PER_REQUEST --table-name {0}",
+    "ResourceNotFoundException": "there is no such table in this region. "
+    "dmscdc table init --state dynamodb:{0} makes it, with the same --folder, or --landing and --lake, as this command",
+    "ProvisionedThroughputExceededException": "its capacity is too small, all attempts were throttled: "
+    "aws dynamodb update-table --billing-mode PAY_PER_REQUEST --table-name {0}",
     "Item size": "an item is larger than the 400 KB of DynamoDB",
 }
 
@@ -83,8 +94,9 @@ def _explained(name: str) -> Iterator[None]:  # of the table
         raise BadSetting(f"dynamodb:{name}: {message.format(name)}") from error
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-035
-def _try_update(name: str, path: str, update: Mapping[str, Any], **values: str | int | float
-               ) -> tuple[bool, dict[str, Any]]:  # success; the item as it is now, or the one that failed the condition
+def _try_update(
+    name: str, path: str, update: Mapping[str, Any], **values: str | int | float
+) -> tuple[bool, dict[str, Any]]:  # success; the item as it is now, or the one that failed the condition
     "One conditional update of a table's item; `values` are those of its expressions."
     from botocore.exceptions import ClientError
 
@@ -92,8 +104,9 @@ def _try_update(name: str, path: str, update: Mapping[str, Any], **values: str |
     request = {**update, "TableName": name, "Key": {"path": {"S": path}}, "ExpressionAttributeValues": stored}
     try:
         with _explained(name):
-            done = client("dynamodb").update_item(**request, ReturnValues="ALL_NEW",
-                                                  ReturnValuesOnConditionCheckFailure="ALL_OLD")
+            done = client("dynamodb").update_item(
+                **request, ReturnValues="ALL_NEW", ReturnValuesOnConditionCheckFailure="ALL_OLD"
+            )
         return True, done["Attributes"]
     except ClientError as error:
         if code_of(error) != "ConditionalCheckFailedException":
@@ -118,8 +131,10 @@ def _split_path(path: str) -> tuple[str, TableRef] | None:  # place and table; N
 _NOTHING = ("", "null", "none")
 
 
-def _file_of(text: str,  # `LastIncrementalFile`
-            table: TableRef) -> str:  # below the table's folder
+def _file_of(
+    text: str,  # `LastIncrementalFile`
+    table: TableRef,
+) -> str:  # below the table's folder
     "The last change file that was applied, `0.parquet` for none."
     rest = text.rpartition(table_path(table))[2]
     return "0.parquet" if rest.lower() in (*_NOTHING, "0.csv") else rest
@@ -131,8 +146,10 @@ def _names_of(text: str) -> str:  # "a,b" or "null"
     return ",".join(names) or "null"
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-013
-def _to_ours(table: TableRef, stored: Mapping[str, Any]  # an item's plain values
-            ) -> dict[str, Any]:  # what `from_attributes` reads
+def _to_ours(
+    table: TableRef,
+    stored: Mapping[str, Any],  # an item's plain values
+) -> dict[str, Any]:  # what `from_attributes` reads
     "An item of 2019, of ours or of both, as the state in SQLite would hold it."
     path, plain = table_path(table), {name: stored[name] for name in ATTRIBUTES if name in stored}
     ours = {**to_attributes(TableItem(table)), **plain, "path": path, "folder": path.rstrip("/")}
@@ -190,8 +207,11 @@ def _news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[
         return _new_item(path, after)
     before = _to_ours(table, stored)
     gone = {"path", "folder", *(_THEIRS[2:4] if not item.commit else _THEIRS[2:3] * (after[_THEIRS[2]] == UNSET_LOAD))}
-    news = {name: value for name, value in after.items() if name not in gone
-            and (value != before[name] or name not in (*_THEIRS, *stored))}
+    news = {
+        name: value
+        for name, value in after.items()
+        if name not in gone and (value != before[name] or name not in (*_THEIRS, *stored))
+    }
     if "LastIncrementalFile" in news:
         was = stored.get("LastIncrementalFile", "").rpartition(table_path(table))
         head = was[0] + was[1] or path.rstrip("/") + "/"
@@ -204,8 +224,11 @@ def _news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[
 _VERSION = "state_version"
 
 
-def _update_of(news: Mapping[str, Any], raw: Mapping,  # the item as read
-              lease: Lease | None = None) -> dict[str, Any]:  # arguments of UpdateItem
+def _update_of(
+    news: Mapping[str, Any],
+    raw: Mapping,  # the item as read
+    lease: Lease | None = None,
+) -> dict[str, Any]:  # arguments of UpdateItem
     "Sets what is new, if nothing has changed since it was read and the lease still holds."
     news = {**news, _VERSION: int(raw.get(_VERSION, {"N": "0"})["N"]) + 1}
     conditions = {name: raw.get(name) for name in (*_THEIRS, _VERSION)}
@@ -217,12 +240,19 @@ def _update_of(news: Mapping[str, Any], raw: Mapping,  # the item as read
         when.append("lease_owner = :lease_owner AND lease_fence = :lease_fence")
         values |= {":lease_owner": {"S": lease.owner}, ":lease_fence": {"N": str(lease.fence)}}
     sets = ", ".join(f"#{name} = :{name}" for name in news)
-    return {"UpdateExpression": f"SET {sets}", "ConditionExpression": " AND ".join(when),
-            "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+    return {
+        "UpdateExpression": f"SET {sets}",
+        "ConditionExpression": " AND ".join(when),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+    }
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-026
-def _of_landing(raws: Iterable[Mapping], place: str,  # "": of any
-               name: str) -> dict[TableRef, dict[str, Any]]:  # raw items by table
+def _of_landing(
+    raws: Iterable[Mapping],
+    place: str,  # "": of any
+    name: str,
+) -> dict[TableRef, dict[str, Any]]:  # raw items by table
     "The items of one landing; one that names it goes before one that does not."
     found: dict[TableRef, tuple[bool, Mapping[str, Any]]] = {}
     for raw in filter(_is_known, raws):
@@ -240,8 +270,12 @@ def _of_landing(raws: Iterable[Mapping], place: str,  # "": of any
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-027
 class _DynamoItems:
     "The items of one landing in a table of DynamoDB."
-    def __init__(self, name: str,  # of the table
-                 place: str = ""):  # see `_place_of`; "" takes all items as those of one landing
+
+    def __init__(
+        self,
+        name: str,  # of the table
+        place: str = "",
+    ):  # see `_place_of`; "" takes all items as those of one landing
         self.name = name
         self.place = place
         self.db = client("dynamodb")
@@ -280,7 +314,7 @@ class _DynamoItems:
 _TAKE_ITEM = {
     "UpdateExpression": "SET lease_owner = :owner, lease_expiry = :expiry, lease_token = :token ADD lease_fence :one",
     "ConditionExpression": "attribute_not_exists(lease_expiry) AND attribute_not_exists(lease_fence) OR "
-                           "attribute_type(lease_fence, :number) AND (lease_owner = :nobody OR lease_expiry <= :over)",
+    "attribute_type(lease_fence, :number) AND (lease_owner = :nobody OR lease_expiry <= :over)",
 }
 _KEEP_ITEM = {
     "UpdateExpression": "SET lease_expiry = :expiry",
@@ -292,25 +326,33 @@ _GIVE_ITEM = {
 }
 
 
-def _lease_in(raw: Mapping, table: TableRef,
-             name: str  # of the table in DynamoDB
-             ) -> Lease | None:
+def _lease_in(
+    raw: Mapping,
+    table: TableRef,
+    name: str,  # of the table in DynamoDB
+) -> Lease | None:
     "The newest lease of a table, even if it has expired. Raises `StateUnusable`."
     stored = {kind: raw.get(f"lease_{kind}", {}) for kind in LEASE_FIELDS}
     values = {kind: _text_of(value) if value.keys() & {"S", "N"} else value or None for kind, value in stored.items()}
     key = shlex.quote(json.dumps({"path": raw.get("path")}))
-    free = (f"by: aws dynamodb update-item --table-name {name} --key {key} "
-            "--update-expression 'REMOVE lease_owner, lease_expiry, lease_fence'")
+    free = (
+        f"by: aws dynamodb update-item --table-name {name} --key {key} "
+        "--update-expression 'REMOVE lease_owner, lease_expiry, lease_fence'"
+    )
     return lease_of(table, values, free) if any(stored.values()) else None
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-038
 class _DynamoLeases:
     "Leases in the items of a table of DynamoDB; see `State`."
+
     allowance = 10.0  # seconds to wait beyond the expiry, as clocks differ
 
-    def __init__(self, name: str,  # of the table
-                 path: Callable[[TableRef], str],  # hash key of a table of the source
-                 read: Callable[[str], dict]):  # the raw item
+    def __init__(
+        self,
+        name: str,  # of the table
+        path: Callable[[TableRef], str],  # hash key of a table of the source
+        read: Callable[[str], dict],
+    ):  # the raw item
         self.name, self.path, self.read = name, path, read
 
     def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None) -> Lease | None:
@@ -371,12 +413,17 @@ class _DynamoDecisions(_DynamoLeases):
         _try_update(self.name, self.path(table), update, draft=draft)
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #3366f7b6
-def _removal(table: TableRef, name: str,  # of the table in DynamoDB
-            raw: Mapping) -> dict[str, Any]:  # arguments of UpdateItem
+def _removal(
+    table: TableRef,
+    name: str,  # of the table in DynamoDB
+    raw: Mapping,
+) -> dict[str, Any]:  # arguments of UpdateItem
     "Removes our attributes, not those of the lease. Raises `BadSetting` for an item of the 2019 solution."
     if _MADE_BY not in raw:
-        raise BadSetting(f"{table}: the 2019 solution made its item {raw['path']['S']} in {name}, which is not removed "
-                         "here: aws dynamodb delete-item does that, or set ActiveFlag to false there")
+        raise BadSetting(
+            f"{table}: the 2019 solution made its item {raw['path']['S']} in {name}, which is not removed "
+            "here: aws dynamodb delete-item does that, or set ActiveFlag to false there"
+        )
     names = {f"#{name}": name for name in raw if name != "path" and not name.startswith("lease_")}
     return {"UpdateExpression": f"REMOVE {', '.join(names)}", "ExpressionAttributeNames": names}
 
@@ -400,6 +447,7 @@ def _read(table: TableRef, address: str, raw: Mapping) -> TableItem | None:
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #7719c1ba
 class DynamoState(_DynamoDecisions, State):
     "State and leases in a table of DynamoDB."
+
     def __init__(self, name: str, place: str = ""):  # see `_DynamoItems`
         self.stored, self.address = _DynamoItems(name, place), f"dynamodb:{name}"
         super().__init__(name, self.stored.path, self.stored.read)
@@ -408,8 +456,10 @@ class DynamoState(_DynamoDecisions, State):
 
     def items(self) -> list[TableItem]:
         found = self.stored.all()
-        return [or_damaged(table, self.address, lambda: _item_of(table, _known_in(found[table])))
-                for table in sorted(found, key=table_path)]
+        return [
+            or_damaged(table, self.address, lambda: _item_of(table, _known_in(found[table])))
+            for table in sorted(found, key=table_path)
+        ]
 
     def get(self, table: TableRef) -> TableItem | None:
         return _read(table, self.address, self.stored.find(table)[1])
@@ -422,8 +472,9 @@ class DynamoState(_DynamoDecisions, State):
         update = _removal(table, self.name, raw)
         return _try_update(self.name, path, update | {"ConditionExpression": "#made_by = :ours"}, ours="dmscdc")[0]
 
-    def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
-               lease: Lease | None = None) -> TableItem:
+    def change(
+        self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False, lease: Lease | None = None
+    ) -> TableItem:
         for attempt in range(_TRIES):
             path, raw = self.stored.find(table)
             newest = _lease_in(raw, table, self.name)  # a damaged one is said, whoever writes
@@ -433,8 +484,10 @@ class DynamoState(_DynamoDecisions, State):
             if _try_update(self.name, path, _update_of(_news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))
-        raise StaleState(f"{table}: others changed its item in {self.name} each of the {_TRIES} times "
-                         "we tried to; nothing was written. Who writes there all the time?")
+        raise StaleState(
+            f"{table}: others changed its item in {self.name} each of the {_TRIES} times "
+            "we tried to; nothing was written. Who writes there all the time?"
+        )
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-036
 def _keep_backups(db: Any, name: str, tries: int = 30) -> None:
@@ -456,8 +509,12 @@ def create_table(name: str) -> bool:  # False: it was there
     "Makes the table where it is missing; one that is there is left as it is."
     db, key = client("dynamodb"), {"AttributeName": "path"}
     try:
-        db.create_table(TableName=name, BillingMode="PAY_PER_REQUEST", KeySchema=[{**key, "KeyType": "HASH"}],
-                        AttributeDefinitions=[{**key, "AttributeType": "S"}])
+        db.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{**key, "KeyType": "HASH"}],
+            AttributeDefinitions=[{**key, "AttributeType": "S"}],
+        )
     except db.exceptions.ResourceInUseException:
         return False
     db.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2, "MaxAttempts": 60})
@@ -465,11 +522,12 @@ def create_table(name: str) -> bool:  # False: it was there
     return True
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-037
-def open_dynamodb(name: str,  # of the table
-                  landing: str,  # where DMS writes
-                  create: bool,  # make the table if it is missing
-                  ask: bool = False  # no effect: reading creates nothing here
-                  ) -> DynamoState:
+def open_dynamodb(
+    name: str,  # of the table
+    landing: str,  # where DMS writes
+    create: bool,  # make the table if it is missing
+    ask: bool = False,  # no effect: reading creates nothing here
+) -> DynamoState:
     "The state in a table of DynamoDB; see `open_state`."
     if not re.fullmatch(r"[a-zA-Z0-9_.-]{3,255}", name):
         raise BadSetting(f"a table of DynamoDB has 3 to 255 of a-z, A-Z, 0-9, _, . and -, not {name!r}")

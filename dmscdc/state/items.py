@@ -28,40 +28,49 @@ __all__ = ['LEASE_FIELDS', 'ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'STATUS_FIELD
 @dataclass(frozen=True)
 class Lease:
     "The right to work on a table, for a while."
+
     table: TableRef
     owner: str  # a run's id
     expiry: float  # until when, epoch seconds
     fence: int  # rises with every acquisition and never falls
 
 
-def check_lease(lease: Lease, newest: Lease | None  # as the state has it now
-                ) -> Lease:  # the newest
+def check_lease(
+    lease: Lease,
+    newest: Lease | None,  # as the state has it now
+) -> Lease:  # the newest
     "Raises `LeaseLost` unless it is still the newest."
     if newest is None or (newest.owner, newest.fence) != (lease.owner, lease.fence):
         now = f"held by {newest.owner} (fence {newest.fence})" if newest and newest.owner else "given back"
-        raise LeaseLost(f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; "
-                        "nothing more may be written")
+        raise LeaseLost(
+            f"{lease.owner} has lost its lease on {lease.table} (fence {lease.fence}): it is {now}; "
+            "nothing more may be written"
+        )
     return newest
 
 # %% ../../notebooks/06_state/02_items.ipynb #5281f5e6
 LEASE_FIELDS: dict[str, type | tuple[type, ...]] = {"owner": str, "expiry": (int, float), "fence": int}
 
 
-def lease_of(table: TableRef,
-             stored: Mapping[str, Any],  # owner, expiry and fence as stored
-             free: str  # how a person frees a damaged lease, for the message
-             ) -> Lease:
+def lease_of(
+    table: TableRef,
+    stored: Mapping[str, Any],  # owner, expiry and fence as stored
+    free: str,  # how a person frees a damaged lease, for the message
+) -> Lease:
     "A lease as stored. Raises `StateUnusable` where a field is of the wrong type."
     for name, kind in LEASE_FIELDS.items():
         if not isinstance(stored[name], kind):
-            raise StateUnusable(f"{table}: its lease in the state is damaged: {name} is {stored[name]!r:.60}. "
-                                f"When no pass is at work on it, free it {free}")
+            raise StateUnusable(
+                f"{table}: its lease in the state is damaged: {name} is {stored[name]!r:.60}. "
+                f"When no pass is at work on it, free it {free}"
+            )
     return Lease(table, *(stored[name] for name in LEASE_FIELDS))
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-008
 @dataclass(frozen=True)
 class TableItem:
     "All stored state of one table."
+
     table: TableRef
     key: tuple[str, ...] = ()  # columns that identify a row
     partition: tuple[str, ...] = ()  # columns that lay out the lake
@@ -94,11 +103,31 @@ class TableItem:
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-012
 ATTRIBUTES = (
-    "path", "folder", "PrimaryKey", "PartitionKey", "LastFullLoadDate", "LastIncrementalFile",
-    "ActiveFlag", "out_path",
-    "insert_only", "delete_mode", "format", "position", "commit_number", "instruction", "intent", "status",
-    "columns", "csv", "bad_rows", "schema_policy", "when_gone", "reload",
-    "duplicates", "op_column")
+    "path",
+    "folder",
+    "PrimaryKey",
+    "PartitionKey",
+    "LastFullLoadDate",
+    "LastIncrementalFile",
+    "ActiveFlag",
+    "out_path",
+    "insert_only",
+    "delete_mode",
+    "format",
+    "position",
+    "commit_number",
+    "instruction",
+    "intent",
+    "status",
+    "columns",
+    "csv",
+    "bad_rows",
+    "schema_policy",
+    "when_gone",
+    "reload",
+    "duplicates",
+    "op_column",
+)
 
 
 def table_path(table: TableRef) -> str:
@@ -106,8 +135,9 @@ def table_path(table: TableRef) -> str:
     return f"{table.schema}/{table.name}/"
 
 
-def table_in(path: Any  # a hash key as it is stored
-             ) -> TableRef | None:  # None: it names no table
+def table_in(
+    path: Any,  # a hash key as it is stored
+) -> TableRef | None:  # None: it names no table
     "The table that an item is about."
     parts = path.rstrip("/").split("/")[-2:] if isinstance(path, str) else []
     return TableRef(*parts) if len(parts) == 2 and all(parts) else None
@@ -130,20 +160,40 @@ def _progress(table: TableRef, position: Position | None) -> dict[str, str]:
 def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts and numbers only
     "An item as stored, in SQLite or DynamoDB."
     path, position = table_path(item.table), item.position and item.position.to_json()
-    texts = {"ActiveFlag": item.active, "insert_only": item.insert_only, "position": position,
-             "instruction": item.instruction, "intent": item.intent, "status": item.status,
-             "columns": item.columns, "csv": item.csv}
-    return {"path": path, "folder": item.folder or path.rstrip("/"), **_progress(item.table, item.position),
-            "PrimaryKey": ",".join(item.key) or "null", "PartitionKey": ",".join(item.partition) or "null",
-            "out_path": item.out_path or "null", "delete_mode": item.delete, "format": item.format,
-            "commit_number": item.commit, "bad_rows": item.bad_rows, "schema_policy": item.schema_policy,
-            "when_gone": item.when_gone, "reload": item.reload, "duplicates": item.duplicates,
-            "op_column": item.op_column, **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()}}
+    texts = {
+        "ActiveFlag": item.active,
+        "insert_only": item.insert_only,
+        "position": position,
+        "instruction": item.instruction,
+        "intent": item.intent,
+        "status": item.status,
+        "columns": item.columns,
+        "csv": item.csv,
+    }
+    return {
+        "path": path,
+        "folder": item.folder or path.rstrip("/"),
+        **_progress(item.table, item.position),
+        "PrimaryKey": ",".join(item.key) or "null",
+        "PartitionKey": ",".join(item.partition) or "null",
+        "out_path": item.out_path or "null",
+        "delete_mode": item.delete,
+        "format": item.format,
+        "commit_number": item.commit,
+        "bad_rows": item.bad_rows,
+        "schema_policy": item.schema_policy,
+        "when_gone": item.when_gone,
+        "reload": item.reload,
+        "duplicates": item.duplicates,
+        "op_column": item.op_column,
+        **{name: json.dumps(value, sort_keys=True) for name, value in texts.items()},
+    }
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-018
-def by_hand(item: TableItem,  # as stored beside them
-            stored: Mapping[str, str]  # the attributes of 2019 among others
-            ) -> dict | None:  # an instruction, bound to the item's commit
+def by_hand(
+    item: TableItem,  # as stored beside them
+    stored: Mapping[str, str],  # the attributes of 2019 among others
+) -> dict | None:  # an instruction, bound to the item's commit
     "The instruction in `LastFullLoadDate` and `LastIncrementalFile`, if others wrote them."
     ours, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
     last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
@@ -169,20 +219,55 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
     news += [f"LastFullLoadDate is {stored['LastFullLoadDate']}"] * loaded
     if not news:
         return ""
-    return (f"{' and '.join(news)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
-            "to run still. Stop its Glue trigger; it knows no lease and writes into the same lake")
+    return (
+        f"{' and '.join(news)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
+        "to run still. Stop its Glue trigger; it knows no lease and writes into the same lake"
+    )
 
 # %% ../../notebooks/06_state/02_items.ipynb #65f17e02
 _NUMBER, _NONE = (int, float), type(None)
-_ITEM_KINDS = {"insert_only": bool, "active": bool, "key": tuple, "delete": str, "format": str, "out_path": str,
-               "bad_rows": str, "schema_policy": str, "when_gone": str, "reload": str,
-               "duplicates": str, "op_column": str,
-               "commit": int, "instruction": (dict, _NONE), "intent": (dict, _NONE), "status": dict, "csv": dict}
-_STATUS_KINDS = {"last_verdict": str, "last_words": str, "last_run": str, "catalog": str,
-                 "refused": (dict, _NONE), "full_at": _NUMBER, "doubts": list, "accepted": int,
-                 "stream": dict, "proof": (dict, _NONE), "losses": list, "spark": bool}
-_POSITION_KINDS = {"load": int, "last": str, "window_start": str, "shrunk": bool, "listed_at": _NUMBER, "cut": str,
-                   "emptied": (tuple, _NONE)}
+_ITEM_KINDS = {
+    "insert_only": bool,
+    "active": bool,
+    "key": tuple,
+    "delete": str,
+    "format": str,
+    "out_path": str,
+    "bad_rows": str,
+    "schema_policy": str,
+    "when_gone": str,
+    "reload": str,
+    "duplicates": str,
+    "op_column": str,
+    "commit": int,
+    "instruction": (dict, _NONE),
+    "intent": (dict, _NONE),
+    "status": dict,
+    "csv": dict,
+}
+_STATUS_KINDS = {
+    "last_verdict": str,
+    "last_words": str,
+    "last_run": str,
+    "catalog": str,
+    "refused": (dict, _NONE),
+    "full_at": _NUMBER,
+    "doubts": list,
+    "accepted": int,
+    "stream": dict,
+    "proof": (dict, _NONE),
+    "losses": list,
+    "spark": bool,
+}
+_POSITION_KINDS = {
+    "load": int,
+    "last": str,
+    "window_start": str,
+    "shrunk": bool,
+    "listed_at": _NUMBER,
+    "cut": str,
+    "emptied": (tuple, _NONE),
+}
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
 
@@ -193,8 +278,9 @@ def _must_be(kinds: Mapping, parts: Mapping) -> None:
             raise TypeError(f"{name} cannot be {parts[name]!r}")
 
 
-def checked(item: TableItem  # as read
-            ) -> TableItem:  # the same
+def checked(
+    item: TableItem,  # as read
+) -> TableItem:  # the same
     "Checks the types of all parts of an item. Raises `TypeError`."
     _must_be(_ITEM_KINDS, vars(item))
     _must_be(_STATUS_KINDS, item.status)
@@ -209,38 +295,71 @@ def checked(item: TableItem  # as read
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-021
 # of an item that an earlier version has stored
-_OF_NONE = {"columns": "[]", "csv": "{}", "bad_rows": "stop", "schema_policy": "evolve", "when_gone": "stop",
-            "reload": "replace", "duplicates": "keep", "op_column": "Op"}
+_OF_NONE = {
+    "columns": "[]",
+    "csv": "{}",
+    "bad_rows": "stop",
+    "schema_policy": "evolve",
+    "when_gone": "stop",
+    "reload": "replace",
+    "duplicates": "keep",
+    "op_column": "Op",
+}
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(entries(text)) if text not in ("", "null") else ()
 
 
-def from_attributes(stored: Mapping[str, Any]  # an item as stored
-                    ) -> TableItem:
+def from_attributes(
+    stored: Mapping[str, Any],  # an item as stored
+) -> TableItem:
     "An item from its attributes; progress that a person has changed becomes an instruction."
     texts = ("insert_only", "instruction", "intent", "status", "csv")
     stored = {**_OF_NONE, **{name: stored[name] for name in stored.keys() if stored[name] is not None}}
     position, folder = json.loads(stored["position"]), stored["folder"].strip("/")
     _must_be({"position": (dict, _NONE), "LastFullLoadDate": str}, {**stored, "position": position})
     item = TableItem(
-        TableRef(*stored["path"].rstrip("/").split("/")[-2:]), folder=folder if f"{folder}/" != stored["path"] else "",
-        key=_names(stored["PrimaryKey"]), partition=_names(stored["PartitionKey"]),
-        delete=stored["delete_mode"], active=json.loads(stored["ActiveFlag"]), format=stored["format"],
-        bad_rows=stored["bad_rows"], schema_policy=stored["schema_policy"], when_gone=stored["when_gone"],
-        reload=stored["reload"], duplicates=stored["duplicates"], op_column=stored["op_column"],
+        TableRef(*stored["path"].rstrip("/").split("/")[-2:]),
+        folder=folder if f"{folder}/" != stored["path"] else "",
+        key=_names(stored["PrimaryKey"]),
+        partition=_names(stored["PartitionKey"]),
+        delete=stored["delete_mode"],
+        active=json.loads(stored["ActiveFlag"]),
+        format=stored["format"],
+        bad_rows=stored["bad_rows"],
+        schema_policy=stored["schema_policy"],
+        when_gone=stored["when_gone"],
+        reload=stored["reload"],
+        duplicates=stored["duplicates"],
+        op_column=stored["op_column"],
         out_path="" if stored["out_path"] == "null" else stored["out_path"],
-        position=Position.from_json(position) if position else None, commit=stored["commit_number"],
+        position=Position.from_json(position) if position else None,
+        commit=stored["commit_number"],
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
-        **{name: json.loads(stored[name]) for name in texts})
+        **{name: json.loads(stored[name]) for name in texts},
+    )
     checked(item)
     return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=_by_others(item, stored))
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027
 SETTINGS = (
-    "key", "partition", "insert_only", "delete", "bad_rows", "schema_policy", "when_gone", "reload", "duplicates",
-    "active", "format", "out_path", "columns", "csv", "op_column")
+    "key",
+    "partition",
+    "insert_only",
+    "delete",
+    "bad_rows",
+    "schema_policy",
+    "when_gone",
+    "reload",
+    "duplicates",
+    "active",
+    "format",
+    "out_path",
+    "columns",
+    "csv",
+    "op_column",
+)
 
 
 def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
@@ -252,12 +371,20 @@ def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[st
 # %% ../../notebooks/06_state/02_items.ipynb #cell-028
 _CHOICES = {  # setting → its values, and what they mean
     "delete": (("hard", "soft"), "delete is hard (the row goes) or soft (it is marked)"),
-    "bad_rows": (("stop", "aside"), "bad rows stop (their batch is refused) or go aside (the table goes on without "
-                 "them)"),
-    "schema_policy": (("evolve", "strict", "keep"), "the schema policy is evolve (other columns are taken), strict "
-                      "(they are refused) or keep (new ones are left out)"),
-    "when_gone": (("stop", "keep", "empty"), "when its files are gone, or a row says TRUNCATE, stop (a person must "
-                  "look), keep (the table stays) or empty (it loses all rows)"),
+    "bad_rows": (
+        ("stop", "aside"),
+        "bad rows stop (their batch is refused) or go aside (the table goes on without them)",
+    ),
+    "schema_policy": (
+        ("evolve", "strict", "keep"),
+        "the schema policy is evolve (other columns are taken), strict "
+        "(they are refused) or keep (new ones are left out)",
+    ),
+    "when_gone": (
+        ("stop", "keep", "empty"),
+        "when its files are gone, or a row says TRUNCATE, stop (a person must "
+        "look), keep (the table stays) or empty (it loses all rows)",
+    ),
     "reload": (("replace", "difference"), "a new load is to replace the table, or to write the difference only"),
     "duplicates": (("keep", "drop"), "inserts that repeat rows of the load are for keep (both stay) or drop"),
 }
@@ -266,16 +393,21 @@ _CHOICES = {  # setting → its values, and what they mean
 def _check_op_column(item: TableItem) -> None:
     name = item.op_column
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or name.lower().startswith("_cdc_"):
-        raise BadSetting(f"{item.table}: the name of the operation column has letters, digits and _, and does not "
-                         f"begin with _cdc_ (none leaves the column out); {name!r} is not one")
+        raise BadSetting(
+            f"{item.table}: the name of the operation column has letters, digits and _, and does not "
+            f"begin with _cdc_ (none leaves the column out); {name!r} is not one"
+        )
     if name == "none" and item.delete == "soft":
-        raise BadSetting(f"{item.table}: deleted rows that stay (delete soft) are marked with D in the operation "
-                         "column, so the lake needs one: give it a name, or let deleted rows go")
+        raise BadSetting(
+            f"{item.table}: deleted rows that stay (delete soft) are marked with D in the operation "
+            "column, so the lake needs one: give it a name, or let deleted rows go"
+        )
 
 
-def with_settings(item: TableItem,
-                  changes: Mapping  # by name; columns as a list or "a,b"
-                  ) -> TableItem:
+def with_settings(
+    item: TableItem,
+    changes: Mapping,  # by name; columns as a list or "a,b"
+) -> TableItem:
     "Sets what a person may set; the first key, or `insert_only`, makes a table active."
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
@@ -303,16 +435,20 @@ def with_settings(item: TableItem,
     return replace(result, active=True) if first else result
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-032
-def with_position(item: TableItem, position: Position,
-                  commit: int,  # the number of the commit that holds this position
-                  expected: int,  # the number the run had planned from
-                  done: Mapping | None = None  # the instruction that this commit carried out
-                  ) -> TableItem:
+def with_position(
+    item: TableItem,
+    position: Position,
+    commit: int,  # the number of the commit that holds this position
+    expected: int,  # the number the run had planned from
+    done: Mapping | None = None,  # the instruction that this commit carried out
+) -> TableItem:
     "Moves a table on, unless another run has."
     is_saved = (item.commit, item.position) == (commit, position := fit_window(position))
     if item.commit != expected and not is_saved:
-        raise StaleState(f"{item.table} stands at commit {item.commit}, not at {expected} as planned: "
-                         f"another run has loaded it meanwhile; position not saved, the next pass plans again")
+        raise StaleState(
+            f"{item.table} stands at commit {item.commit}, not at {expected} as planned: "
+            f"another run has loaded it meanwhile; position not saved, the next pass plans again"
+        )
     left = None if done and item.instruction == dict(done) else item.instruction
     status = item.status
     if commit < item.commit and status.get("proof"):
@@ -320,29 +456,51 @@ def with_position(item: TableItem, position: Position,
     return replace(item, position=position, commit=commit, instruction=left, intent=None, status=status)
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-035
-def with_instruction(item: TableItem, instruction: Mapping  # bound to the item's commit, unless it names one
-                     ) -> TableItem:
+def with_instruction(
+    item: TableItem,
+    instruction: Mapping,  # bound to the item's commit, unless it names one
+) -> TableItem:
     "Stores an instruction for the next pass; a later one replaces an earlier one."
     if (item.instruction or {}).get("kind") == Instruct.ADOPT and instruction.get("kind") != Instruct.RELOAD:
-        raise BadSetting(f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
-                         "position of ours before that: "
-                         f"dmscdc pass --only {for_shell(item.table)}, then give this again")
+        raise BadSetting(
+            f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
+            "position of ours before that: "
+            f"dmscdc pass --only {for_shell(item.table)}, then give this again"
+        )
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
 
-def without_instruction(item: TableItem, commit: int  # the table's newest commit
-                        ) -> TableItem:
+def without_instruction(
+    item: TableItem,
+    commit: int,  # the table's newest commit
+) -> TableItem:
     "Removes an instruction for an earlier commit: it is carried out or obsolete."
     waits = item.instruction and item.instruction["commit"] >= commit
     return item if waits else replace(item, instruction=None)
 
 # %% ../../notebooks/06_state/02_items.ipynb #2a8c3ff3
-STATUS_FIELDS = ("seen_at", "last_verdict", "last_words", "last_run", "lag", "catalog", "refused", "full_at", "doubts",
-                 "accepted", "stream", "proof", "losses", "spark")
+STATUS_FIELDS = (
+    "seen_at",
+    "last_verdict",
+    "last_words",
+    "last_run",
+    "lag",
+    "catalog",
+    "refused",
+    "full_at",
+    "doubts",
+    "accepted",
+    "stream",
+    "proof",
+    "losses",
+    "spark",
+)
 
 
-def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`
-                ) -> TableItem:
+def with_status(
+    item: TableItem,
+    status: Mapping,  # some of `STATUS_FIELDS`
+) -> TableItem:
     "Keeps the status of a run; refuses fields that the state does not know."
     if unknown := sorted(set(status) - set(STATUS_FIELDS)):
         raise BadSetting(f"of a run the state keeps {', '.join(STATUS_FIELDS)}, not {', '.join(unknown)}")
@@ -351,6 +509,7 @@ def with_status(item: TableItem, status: Mapping  # some of `STATUS_FIELDS`
 # %% ../../notebooks/06_state/02_items.ipynb #d0e174d7
 class _Store(Protocol):
     "The methods that each kind of state implements."
+
     address: str  # as `open_state` takes it
     message: str = ""  # a message about it for a person
     allowance: float = 0.0  # seconds that a lease is respected beyond its expiry, because clocks differ
@@ -361,10 +520,13 @@ class _Store(Protocol):
     def get(self, table: TableRef) -> TableItem | None:
         "A table; None if it was never seen nor set."
 
-    def change(self, table: TableRef, how: Callable[[TableItem], TableItem],
-               create: bool = False,  # an unknown table is a new one, not an error
-               lease: Lease | None = None  # write only while this one holds, else raise `LeaseLost`
-               ) -> TableItem:  # as stored
+    def change(
+        self,
+        table: TableRef,
+        how: Callable[[TableItem], TableItem],
+        create: bool = False,  # an unknown table is a new one, not an error
+        lease: Lease | None = None,  # write only while this one holds, else raise `LeaseLost`
+    ) -> TableItem:  # as stored
         "Reads an item and writes what `how` makes of it, with no other writer in between."
 
     def remove(self, table: TableRef) -> bool:
@@ -402,8 +564,15 @@ class State(_Store, Protocol):
         "The item as stored; see `with_settings`."
         return self.change(table, lambda item: with_settings(item, changes), create=True)
 
-    def save_position(self, table: TableRef, position: Position, commit: int, expected_commit: int,
-                      done: Mapping | None = None, lease: Lease | None = None) -> None:
+    def save_position(
+        self,
+        table: TableRef,
+        position: Position,
+        commit: int,
+        expected_commit: int,
+        done: Mapping | None = None,
+        lease: Lease | None = None,
+    ) -> None:
         "Moves a table on; see `with_position`. With a lease only while that is ours, else `LeaseLost`."
         self.change(table, lambda item: with_position(item, position, commit, expected_commit, done), lease=lease)
 
@@ -424,8 +593,11 @@ class State(_Store, Protocol):
         return self.change(table, lambda item: with_status(item, status), create=True)
 
 # %% ../../notebooks/06_state/02_items.ipynb #d57da58e
-def read_item(table: TableRef, where: str,  # the state's address
-              read: Callable[[], TableItem]) -> TableItem:
+def read_item(
+    table: TableRef,
+    where: str,  # the state's address
+    read: Callable[[], TableItem],
+) -> TableItem:
     "An item as read. Raises `StateUnusable` if the stored values are invalid."
     try:
         return read()

@@ -26,6 +26,7 @@ __all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 
 @dataclass(frozen=True)
 class Position:
     "Which files a table has applied: one load, and the change files on top of it."
+
     load: int = 0  # number of its load, counted by us; 0: it started empty
     load_files: tuple[RawFile, ...] = ()  # of that load, with sizes and times
     last: str = ""  # path of the last change file applied
@@ -106,8 +107,9 @@ def _split(path: str) -> tuple[str, str]:
     return f"{folder}{slash}{date}{dash}*{dot}{ending}", clock
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-017
-def pack_names(names: Iterable[tuple[str, int]]  # path and size of change files
-               ) -> dict[str, str]:  # shared part → "clock size,clock size,…"
+def pack_names(
+    names: Iterable[tuple[str, int]],  # path and size of change files
+) -> dict[str, str]:  # shared part → "clock size,clock size,…"
     "Names of change files, short enough to be stored with every commit and still readable."
     packed: dict[str, list[str]] = {}
     for path, size in names:
@@ -116,8 +118,9 @@ def pack_names(names: Iterable[tuple[str, int]]  # path and size of change files
     return {shared: ",".join(clocks) for shared, clocks in packed.items()}
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-018
-def unpack_names(packed: Mapping[str, str]  # what `pack_names` made
-                 ) -> tuple[tuple[str, int], ...]:  # path and size, in the order of changes
+def unpack_names(
+    packed: Mapping[str, str],  # what `pack_names` made
+) -> tuple[tuple[str, int], ...]:  # path and size, in the order of changes
     "The names, unpacked."
     names = []
     for shared, text in packed.items():
@@ -137,8 +140,13 @@ def _frame(position: Position) -> dict:
     for name in ("redone", "emptied", "emptied_sequence", "loaded_sequence"):
         if not plain[name]:
             del plain[name]
-    return {**plain, "load_files": [[f.path, f.size, f.time] for f in position.load_files],
-            "held": pack_names(position.held), "left_out": pack_names(position.left_out), "window": {}}
+    return {
+        **plain,
+        "load_files": [[f.path, f.size, f.time] for f in position.load_files],
+        "held": pack_names(position.held),
+        "left_out": pack_names(position.left_out),
+        "window": {},
+    }
 
 
 def _fields(data: Mapping) -> dict:
@@ -158,9 +166,10 @@ LIMIT = 64 * 1024  # bytes of a position as JSON
 _LEAST_ROOM = 16 * 1024  # for names, however many load files there are
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-026
-def fit_window(position: Position,  # with any number of names
-               limit: int = LIMIT  # bytes of the whole as JSON
-               ) -> Position:  # the same, or with the newest names and `shrunk`
+def fit_window(
+    position: Position,  # with any number of names
+    limit: int = LIMIT,  # bytes of the whole as JSON
+) -> Position:  # the same, or with the newest names and `shrunk`
     "Drops the oldest names until the position fits."
     frame = _frame(replace(position, shrunk=False, window_start=position.last))  # the same length before and after
     room = max(limit - len(json.dumps(frame)), _LEAST_ROOM)
@@ -179,23 +188,27 @@ def fit_window(position: Position,  # with any number of names
 Again = tuple[str, int]  # name of the list of rows that had been aside, "" where the file was another one; the commit
 
 
-def read_again(position: Position,
-               files: Mapping[str, str],  # path -> name of the list of its rows that had been put aside, or ""
-               commit: int  # that reads them again
-               ) -> Position:
+def read_again(
+    position: Position,
+    files: Mapping[str, str],  # path -> name of the list of its rows that had been put aside, or ""
+    commit: int,  # that reads them again
+) -> Position:
     "The position that knows of these files."
     more = {path: [*position.redone.get(path, ()), [listed, commit]] for path, listed in files.items()}
     return replace(position, redone={**position.redone, **more})
 
 
-def reread(position: Position,
-           since: Position | None  # of somebody who follows
-           ) -> dict[str, Again]:  # by path: the first time that they do not know of
+def reread(
+    position: Position,
+    since: Position | None,  # of somebody who follows
+) -> dict[str, Again]:  # by path: the first time that they do not know of
     "The files that were read again since an earlier position."
     had = since.redone if since else {}
-    return {path: tuple(times[len(had.get(path, ())):][0]) for path, times in position.redone.items()
-            if len(times) > len(had.get(path, ()))}
-
+    return {
+        path: tuple(times[len(had.get(path, ())) :][0])
+        for path, times in position.redone.items()
+        if len(times) > len(had.get(path, ()))
+    }
 
 # %% ../../notebooks/06_state/01_position.ipynb #tally-02
 MARKS = 2**48  # marks are smaller, so that every JSON parser reads them exactly
@@ -206,8 +219,9 @@ def _mark_of(path: str, size: int) -> int:
     return int.from_bytes(blake2b(f"{path} {size}".encode(errors="surrogateescape"), digest_size=6).digest(), "big")
 
 
-def tally(files: Iterable[tuple[str, int]]  # path and size
-          ) -> tuple[int, int]:  # how many, and the sum of their marks
+def tally(
+    files: Iterable[tuple[str, int]],  # path and size
+) -> tuple[int, int]:  # how many, and the sum of their marks
     "A fingerprint of a set of files, independent of their order."
     marks = [_mark_of(path, size) for path, size in files]
     return len(marks), sum(marks) % MARKS
@@ -223,16 +237,18 @@ def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], (one[1] + other[1]) % MARKS
 
 # %% ../../notebooks/06_state/01_position.ipynb #c9cc164c
-def reload_folder(lake: str,  # where lake tables lie
-                  table: TableRef
-                  ) -> str:
+def reload_folder(
+    lake: str,  # where lake tables lie
+    table: TableRef,
+) -> str:
     "Where the differences of a table's reloads lie."
     return f"{lake.rstrip('/')}/_reloads/{table.schema}/{table.name}"
 
 
-def reload_name(before: Position,  # of the table, or of a reader
-                load: Sequence[RawFile]  # that came then
-                ) -> str:  # of a folder; "" where the position does not say what it has applied
+def reload_name(
+    before: Position,  # of the table, or of a reader
+    load: Sequence[RawFile],  # that came then
+) -> str:  # of a folder; "" where the position does not say what it has applied
     "The name of what a reload has changed for those who stood at a position."
     if before.applied is None:
         return ""
@@ -244,10 +260,11 @@ def reload_name(before: Position,  # of the table, or of a reader
 _CHOICES = 20_000  # most choices tried: with 10,000 files, a wrong one fits at most once in a million
 
 
-def identify_applied(position: Position,
-               timely: Sequence[RawFile],  # files from before the window that arrived before its listing
-               later: Sequence[RawFile]  # and those that arrived after it
-               ) -> tuple[RawFile, ...] | None:
+def identify_applied(
+    position: Position,
+    timely: Sequence[RawFile],  # files from before the window that arrived before its listing
+    later: Sequence[RawFile],  # and those that arrived after it
+) -> tuple[RawFile, ...] | None:
     "Those of them that were applied, as the tally proves; None if it fits no choice, or was never counted."
     if position.applied is None or len(timely) + len(later) < position.applied[0] - len(position.window):
         return None
@@ -279,6 +296,7 @@ def _is_change(path: str) -> bool:
 # %% ../../notebooks/06_state/01_position.ipynb #cell-033
 class Instruct(Word):
     "What a person may ask of a table's next pass."
+
     REWIND = "rewind"  # apply the changes from a file on again
     REPLAY = "replay"  # apply some files again
     RELOAD = "reload"  # replace the table by its load files
@@ -289,6 +307,7 @@ class Instruct(Word):
 
 class Reload(Word):
     "Which change files are on top of the load files afterwards."
+
     KEEP = "keep"  # those that were
     ALL = "all"
     SUPERSEDE = "supersede"  # none of those that are applied: the load has them
@@ -300,8 +319,7 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
     if kind not in list(Instruct):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
     if kind == Instruct.REWIND and bool(given.get("to")) == bool(given.get("after")):
-        raise BadInstruction("rewind needs a change file: "
-                             "to=FILE (from it on) or after=FILE (from the next on)")
+        raise BadInstruction("rewind needs a change file: to=FILE (from it on) or after=FILE (from the next on)")
     if kind == Instruct.REPLAY and (not given.get("files") or isinstance(given["files"], str)):
         raise BadInstruction("replay needs files: a list of change files")
     if kind == Instruct.RELOAD and given.setdefault("changes", Reload.KEEP) not in list(Reload):
@@ -313,24 +331,28 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
     return given
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-037
-def bound(table: TableRef,
-          instruction: Mapping | None,
-          commit: int | None  # the table's newest
-          ) -> tuple[dict | None, tuple[str, ...]]:
+def bound(
+    table: TableRef,
+    instruction: Mapping | None,
+    commit: int | None,  # the table's newest
+) -> tuple[dict | None, tuple[str, ...]]:
     "The instruction if it is meant for this commit, else a note."
     if instruction is None:
         return None, ()
     asked = check_instruction(instruction)
     if commit is None or asked.get("commit") in (None, commit):
         return asked, ()
-    return None, (f"{asked['kind']} was given for commit {asked['commit']} of {table}, "
-                  f"which stands at {commit}, and is not carried out. Give it again if it is still wanted",)
+    return None, (
+        f"{asked['kind']} was given for commit {asked['commit']} of {table}, "
+        f"which stands at {commit}, and is not carried out. Give it again if it is still wanted",
+    )
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-040
-def take_over(listing: Listing,
-              asked: Mapping,  # an instruction of kind `adopt`: load, last
-              now: float  # when it was listed, epoch seconds
-              ) -> Position:
+def take_over(
+    listing: Listing,
+    asked: Mapping,  # an instruction of kind `adopt`: load, last
+    now: float,  # when it was listed, epoch seconds
+) -> Position:
     "The position of a table that the 2019 solution has loaded: all change files up to its last one are applied."
     try:
         loaded = datetime.strptime(asked["load"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()

@@ -17,11 +17,12 @@ __all__ = ['open_state']
 _STATES = {"sqlite": "dmscdc.state.sqlite:open_sqlite", "dynamodb": "dmscdc.state.dynamodb:open_dynamodb"}
 
 
-def open_state(url: str,  # "sqlite:state.db", "dynamodb:DMSCDC_Controller"
-               landing: str = "",  # where DMS writes
-               create: bool = False,  # make the table in DynamoDB if it is missing
-               ask: bool = False  # create nothing: for a missing file, return an empty state
-               ) -> State:
+def open_state(
+    url: str,  # "sqlite:state.db", "dynamodb:DMSCDC_Controller"
+    landing: str = "",  # where DMS writes
+    create: bool = False,  # make the table in DynamoDB if it is missing
+    ask: bool = False,  # create nothing: for a missing file, return an empty state
+) -> State:
     "The state at an address. Raises `BadSetting` naming the known kinds."
     kind, _, rest = url.partition(":")
     if kind not in _STATES or not rest:

@@ -13,18 +13,32 @@ from pathlib import Path
 
 from ..errors import StateUnusable
 from ..landing.files import TableRef
-from .items import (ATTRIBUTES, Lease, State, TableItem, check_lease,
-                                from_attributes, known_item, lease_of, or_damaged, read_item, table_in, table_path,
-                                to_attributes)
+from dmscdc.state.items import (
+    ATTRIBUTES,
+    Lease,
+    State,
+    TableItem,
+    check_lease,
+    from_attributes,
+    known_item,
+    lease_of,
+    or_damaged,
+    read_item,
+    table_in,
+    table_path,
+    to_attributes,
+)
 from ..storage.filesystem import touch_private
 
 # %% auto #0
 __all__ = ['transaction', 'prepare', 'add_columns', 'SqliteState', 'open_sqlite']
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-012
-def _open(path: str, *first: str,  # statements to begin with
-          patience: float = 30.0  # seconds
-          ) -> sqlite3.Connection:
+def _open(
+    path: str,
+    *first: str,  # statements to begin with
+    patience: float = 30.0,  # seconds
+) -> sqlite3.Connection:
     "Opens the file; tries again while it is locked."
     deadline = time.monotonic() + patience
     while True:
@@ -41,19 +55,24 @@ def _open(path: str, *first: str,  # statements to begin with
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #a50f957b
 @contextmanager
-def _usable(path: str  # of the file
-           ) -> Iterator[None]:
+def _usable(
+    path: str,  # of the file
+) -> Iterator[None]:
     "Turn SQLite's errors about the file into messages. Raises `StateUnusable`."
     try:
         yield
     except (sqlite3.DatabaseError, OSError) as error:
-        message = f"the state sqlite:{path} cannot be read or written ({error}): look at the rights of file and " \
-                "folder, and whether the disk is full"
+        message = (
+            f"the state sqlite:{path} cannot be read or written ({error}): look at the rights of file and "
+            "folder, and whether the disk is full"
+        )
         if Path(path).is_dir():
             message = f"the state sqlite:{path} is a folder; name a file in it: --state sqlite:{path}/state.db"
         elif not isinstance(error, (sqlite3.OperationalError, OSError)):
-            message = f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, " \
-                    "dmscdc table set TABLE --key …; the positions come back from the lake by dmscdc table rebuild"
+            message = (
+                f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, "
+                "dmscdc table set TABLE --key …; the positions come back from the lake by dmscdc table rebuild"
+            )
         raise StateUnusable(message) from error
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-013
@@ -66,9 +85,10 @@ def _text(raw: bytes) -> str | bytes:
 
 
 @contextmanager
-def transaction(path: str,  # of the file
-                write: bool = True  # wait until no other process writes
-                ) -> Iterator[sqlite3.Connection]:  # closed at the end
+def transaction(
+    path: str,  # of the file
+    write: bool = True,  # wait until no other process writes
+) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
     first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
     with _usable(path), closing(_open(path, *first)) as db:
@@ -77,9 +97,10 @@ def transaction(path: str,  # of the file
         db.execute("commit")
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-015
-def prepare(path: str,  # of the file; its folder is made too
-            tables: dict[str, str]  # name → columns
-            ) -> None:
+def prepare(
+    path: str,  # of the file; its folder is made too
+    tables: dict[str, str],  # name → columns
+) -> None:
     "Makes the tables that are missing."
     with _usable(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,10 +116,13 @@ def prepare(path: str,  # of the file; its folder is made too
             db.execute(f"create table if not exists {name} ({columns})")
 
 
-def add_columns(path: str,  # of the file
-                table: str,
-                columns: Iterable[str]) -> None:
+def add_columns(
+    path: str,  # of the file
+    table: str,
+    columns: Iterable[str],
+) -> None:
     "Adds the columns that a file of an earlier version lacks."
+
     def missing(db: sqlite3.Connection) -> list[str]:
         there = {row["name"] for row in db.execute(f"pragma table_info({table})")}
         return [name for name in columns if name not in there]
@@ -231,16 +255,16 @@ class SqliteState(_SqliteDecisions, State):
         with transaction(self.path, write=False) as db:
             return self._read(db, table)
 
-    def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
-               lease: Lease | None = None) -> TableItem:
+    def change(
+        self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False, lease: Lease | None = None
+    ) -> TableItem:
         columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
         with transaction(self.path) as db:
             newest = _read_lease(db, table)  # a damaged one is said, whoever writes
             if lease:
                 check_lease(lease, newest)
             changed = how(known_item(table, self._read(db, table), create))
-            db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})",
-                       to_attributes(changed))
+            db.execute(f"insert or replace into DMSCDC_Controller ({columns}) values ({slots})", to_attributes(changed))
             return changed
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #874b8ff5
@@ -284,8 +308,9 @@ class _NoState(State):
     def forget(self, table: TableRef, draft: str) -> None:
         pass
 
-    def change(self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False,
-               lease: Lease | None = None) -> TableItem:
+    def change(
+        self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False, lease: Lease | None = None
+    ) -> TableItem:
         return how(known_item(table, None, create))
 
 

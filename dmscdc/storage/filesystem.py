@@ -21,7 +21,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.fs as pafs
@@ -34,8 +33,9 @@ __all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'parse_t
            's3a_settings', 's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
-def is_bucket(url: Any  # a text, or a path
-              ) -> bool:
+def is_bucket(
+    url: Any,  # a text, or a path
+) -> bool:
     "Whether this address lies in S3."
     return str(url).startswith(("s3://", "s3a://"))
 
@@ -53,10 +53,11 @@ def split_url(url: str) -> tuple[str, str]:  # bucket, prefix without slashes at
 _Opener = TypeVar("_Opener")
 
 
-def opener_of(openers: Mapping[str, _Opener],  # by scheme; "folder" for a path without one
-              url: Any,  # a text, or a path
-              kind: str  # of thing that is opened, for the message
-              ) -> _Opener:
+def opener_of(
+    openers: Mapping[str, _Opener],  # by scheme; "folder" for a path without one
+    url: Any,  # a text, or a path
+    kind: str,  # of thing that is opened, for the message
+) -> _Opener:
     "The opener for the scheme of an address. Raises `ValueError` with the known schemes."
     head, separator, _ = str(url).partition("://")
     scheme = head if separator else "folder"
@@ -169,8 +170,9 @@ def _client(service: str) -> Any:
     return _session().client(service, config=how)
 
 
-def client(service: str  # "s3", "dynamodb", "glue", …
-           ) -> Any:
+def client(
+    service: str,  # "s3", "dynamodb", "glue", …
+) -> Any:
     "The boto3 client of a service, with the usual AWS configuration."
     try:
         with _MAKING:
@@ -204,8 +206,10 @@ class Credentials:
         return self.source in ("iam-role", "container-role")
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #98b9b6ba
-def own_endpoint(url: str,  # where a client sends its requests
-                 region: str) -> str:
+def own_endpoint(
+    url: str,  # where a client sends its requests
+    region: str,
+) -> str:
     "The endpoint if one is configured; empty for AWS's own."
     plain = rf"https://s3([.-]{re.escape(region)})?\.amazonaws\.com(\.cn)?"
     return "" if re.fullmatch(plain, url) else url
@@ -228,8 +232,9 @@ _GIVEN: ContextVar[Credentials | None] = ContextVar("credentials", default=None)
 
 
 @contextmanager
-def use_credentials(given: Credentials | None  # None: there are none
-                    ) -> Iterator[None]:
+def use_credentials(
+    given: Credentials | None,  # None: there are none
+) -> Iterator[None]:
     "Files that are opened inside the block are opened with these credentials."
     token = _GIVEN.set(given)
     try:
@@ -243,8 +248,9 @@ def credentials() -> Credentials:
     return _GIVEN.get() or _configured()
 
 
-def credentials_for(*texts: str  # addresses, or texts that contain some
-                    ) -> Credentials | None:  # None where no bucket is named
+def credentials_for(
+    *texts: str,  # addresses, or texts that contain some
+) -> Credentials | None:  # None where no bucket is named
     "The credentials that a task needs to work on these addresses."
     return credentials() if any(kind in text for kind in ("s3://", "s3a://") for text in texts) else None
 
@@ -259,7 +265,7 @@ def staged_here(url: str) -> str:  # a path; "": it is where its address says
     "Where a file of a small batch lies."
     for place, folder in _LOCAL.items():
         if url.startswith(f"{place}/") and _STAGED.match(url, len(place) + 1):
-            return folder + url[len(place):]
+            return folder + url[len(place) :]
     return ""
 
 
@@ -338,8 +344,9 @@ def new_fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:
     return fs, path
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #95226517
-def files_in(url: str  # a folder
-             ) -> list[str]:  # addresses, sorted
+def files_in(
+    url: str,  # a folder
+) -> list[str]:  # addresses, sorted
     "The Parquet files of a folder, not of the folders in it."
     from pyarrow.fs import FileSelector
 
@@ -368,14 +375,14 @@ def read_url(url: str) -> str:
 _CLOUD = {  # Spark writes to the final place instead of renaming, which S3 does by copying
     "spark.hadoop.fs.s3a.committer.name": "magic",
     "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
-    "spark.sql.parquet.output.committer.class":
-        "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
+    "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
 OUR_JARS = "spark.dmscdc.jars"  # setting: names of jars, group:artifact:version, in place of which Spark gets files
 
 
-def s3a_parts(jars: Sequence[str]  # names of the jars that Spark has
-              ) -> dict[str, str]:  # settings
+def s3a_parts(
+    jars: Sequence[str],  # names of the jars that Spark has
+) -> dict[str, str]:  # settings
     "The jars that Spark must get, and the settings for writing to S3."
     has = {name: one for one in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", one)}
     conf = _CLOUD if "spark-hadoop-cloud" in has else {}
@@ -404,8 +411,9 @@ def s3a_environment(given: Credentials) -> dict[str, str | None]:  # None: must 
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-028
 @contextmanager
-def _temporary_env(values: Mapping[str, str | None]  # None: removed
-                   ) -> Iterator[None]:
+def _temporary_env(
+    values: Mapping[str, str | None],  # None: removed
+) -> Iterator[None]:
     "Sets variables of our environment inside the block."
     before = {name: os.environ.get(name) for name in values}
     _set_env(values)
@@ -423,9 +431,10 @@ def _set_env(values: Mapping[str, str | None]) -> None:
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-029
 @contextmanager
-def s3a(urls: Iterable[str],  # landing and lake
-        home: str | Path = ""  # of Spark; "" for the Spark that pyspark starts
-        ) -> Iterator[dict[str, str]]:
+def s3a(
+    urls: Iterable[str],  # landing and lake
+    home: str | Path = "",  # of Spark; "" for the Spark that pyspark starts
+) -> Iterator[dict[str, str]]:
     "The settings for a Spark that reads and writes these addresses. Start it inside the block."
     ours = credentials_for(*urls)
     if ours is None:
@@ -441,6 +450,8 @@ def s3a(urls: Iterable[str],  # landing and lake
 
 def merge_conf(conf: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     "Both settings; the second win over the first, and lists of jars are joined."
-    lists = {name: [each[name] for each in (conf, more) if each.get(name)]
-             for name in (OUR_JARS, "spark.jars", "spark.jars.packages")}
+    lists = {
+        name: [each[name] for each in (conf, more) if each.get(name)]
+        for name in (OUR_JARS, "spark.jars", "spark.jars.packages")
+    }
     return {**conf, **more} | {name: ",".join(found) for name, found in lists.items() if found}

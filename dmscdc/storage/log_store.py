@@ -36,15 +36,17 @@ def _is_hidden(base_name: str) -> bool:
     return base_name.startswith((".", "_SUCCESS"))
 
 
-def entry_number(name: str  # of a file in a journal
-                 ) -> int:
+def entry_number(
+    name: str,  # of a file in a journal
+) -> int:
     "The number of an entry, 0 for any other name."
     found = ENTRY_NAME.match(name.rpartition("/")[2])
     return int(found[1]) if found else 0
 
 
-def staging_number(name: str  # below aside/
-                 ) -> float:
+def staging_number(
+    name: str,  # below aside/
+) -> float:
     "The commit number of a staging folder, or of a file in it; infinite for any other name."
     found = re.match(r"(\d{12})-[0-9a-f]+(/|$)", name)
     return int(found[1]) if found else float("inf")
@@ -147,6 +149,7 @@ def _create_linked(path: str, content: bytes) -> None:
 @dataclass(frozen=True)
 class LogStore:
     "The requests of a commit on local folders. Names are relative to the root, with / between their parts."
+
     root: str  # absolute path
 
     at_once: ClassVar[int] = 1  # requests
@@ -230,12 +233,14 @@ def _put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
                 raise UnsupportedStore(OLD_BOTO3) from error
             if code_of(error) != _CONFLICT or attempt == _TRIES - 1:
                 raise
-        threading.Event().wait(0.02 * 2 ** attempt)
+        threading.Event().wait(0.02 * 2**attempt)
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #f622dae5
 _PROBE, _PROOF = "exclusive-put", b"This name was put twice, to see that the second put is refused.\n"
-_HELP = ("Without it two writers could both win. dmscdc pass and dmscdc's jobs let their state decide; "
-        "everybody else needs a bucket on AWS, or a store that knows conditional puts")
+_HELP = (
+    "Without it two writers could both win. dmscdc pass and dmscdc's jobs let their state decide; "
+    "everybody else needs a bucket on AWS, or a store that knows conditional puts"
+)
 
 
 def _check_exclusive(s3: Any, bucket: str, folder: str) -> None:
@@ -277,8 +282,9 @@ def _object_names(s3: Any, bucket: str, folder: str, root: str, hidden: bool = F
     return sorted(key[start:] for key in ours if hidden or not _is_hidden(key.rpartition("/")[2]))
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #d8839aef
-def _last_entry(entries_after: Callable[[int], tuple[list[int], bool]]  # a page of numbers, and whether there are more
-               ) -> int:
+def _last_entry(
+    entries_after: Callable[[int], tuple[list[int], bool]],  # a page of numbers, and whether there are more
+) -> int:
     "The highest number of entries, 0 for none."
     low, step, high = 0, 1_000, None  # high: no entry is above it
     at = low
@@ -410,13 +416,14 @@ def _entries_after(s3: Any, bucket: str, folder: str, number: int) -> tuple[list
 def _clear_bucket(s3: Any, bucket: str, folder: str, number: int) -> None:
     "Deletes staged files up to a commit number, including hidden files."
     for key in _keys_below(s3, bucket, folder):
-        if staging_number(key[len(folder) + 1:]) <= number:
+        if staging_number(key[len(folder) + 1 :]) <= number:
             s3.delete_object(Bucket=bucket, Key=key)
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #cell-034
 @dataclass(frozen=True)
 class BucketLogStore:
     "The requests of a commit on a bucket. Names are relative to the prefix."
+
     bucket: str
     prefix: str  # without slashes at its ends
 
@@ -479,8 +486,10 @@ def check_boto3() -> None:
         return
     import boto3
 
-    raise UnsupportedStore(f"boto3 {boto3.__version__} cannot commit to S3: {OLD_BOTO3} "
-                           "(a Glue job: --additional-python-modules boto3>=1.35.69)")
+    raise UnsupportedStore(
+        f"boto3 {boto3.__version__} cannot commit to S3: {OLD_BOTO3} "
+        "(a Glue job: --additional-python-modules boto3>=1.35.69)"
+    )
 
 
 def _open_bucket(lake: str) -> BucketLogStore:
@@ -489,11 +498,14 @@ def _open_bucket(lake: str) -> BucketLogStore:
 
 
 _STORES: dict[str, Callable[[str], LogStore | BucketLogStore]] = {
-    "folder": LogStore, "s3": _open_bucket, "s3a": _open_bucket,
+    "folder": LogStore,
+    "s3": _open_bucket,
+    "s3a": _open_bucket,
 }
 
 
-def open_store(lake: str  # a folder, or s3://bucket/prefix
-               ) -> LogStore | BucketLogStore:
+def open_store(
+    lake: str,  # a folder, or s3://bucket/prefix
+) -> LogStore | BucketLogStore:
     "The log store of a lake. Raises `UnsupportedStore`, and `ValueError` for an unknown scheme."
     return opener_of(_STORES, lake, "lake")(lake)

@@ -107,7 +107,9 @@ def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
         dynamo, kinesis = boto3.client("dynamodb", **how), boto3.client("kinesis", **how)
         kinesis.create_stream(StreamName=STREAM, ShardCount=2)
         dynamo.create_table(
-            TableName="customer", BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": KEY, "KeyType": "HASH"}],
+            TableName="customer",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": KEY, "KeyType": "HASH"}],
             AttributeDefinitions=[{"AttributeName": KEY, "AttributeType": "S"}],
         )
         arn = kinesis.describe_stream(StreamName=STREAM)["StreamDescription"]["StreamARN"]

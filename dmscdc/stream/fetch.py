@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ..changes.tasks import Batches, facts_out, get_text, in_tasks, numbers_in
 from ..storage.filesystem import fs_and_path, new_fs_and_path
-from .shards import ShardRead, Reading, client_of, read_part
+from .shards import Reading, ShardRead, client_of, read_part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,10 +29,11 @@ from ..spark.session import open_session
 from ..state.items import TableItem
 from ..state.position import Instruct, Reload
 from ..state.registry import open_state
-from ..storage.filesystem import client as client_of_aws, code_of, fs_and_path
+from ..storage.filesystem import client as client_of_aws
+from ..storage.filesystem import code_of, fs_and_path
 from ..storage.log_store import open_store
-from .first import items_of, write_first
 from .fetch import in_spark
+from .first import items_of, write_first
 from .known import WindowIndex, lines_of_items
 from .records import change_from
 from .shards import asked, client_of, read_window, shards_of, start_from
@@ -63,9 +64,7 @@ def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], part
     return item
 
 
-def _with_key(
-    state: str, landing: str, item: TableItem, key: Sequence[str], partition: str, format: str
-) -> TableItem:
+def _with_key(state: str, landing: str, item: TableItem, key: Sequence[str], partition: str, format: str) -> TableItem:
     "The table's settings, with what was asked for a new one."
     if item.key or not key:
         return item
@@ -239,8 +238,17 @@ def _is_missing(manifest: Manifest) -> bool:
     return bool(_gaps_of(manifest)) or any(is_unheld for *_, is_unheld in manifest.missed)
 
 
-def _load_first(landing: str, lake: str, state: str, before: Manifest, known: WindowIndex, item: TableItem, place: str,
-                start: str, key: Sequence[str]) -> Manifest:
+def _load_first(
+    landing: str,
+    lake: str,
+    state: str,
+    before: Manifest,
+    known: WindowIndex,
+    item: TableItem,
+    place: str,
+    start: str,
+    key: Sequence[str],
+) -> Manifest:
     "Write the first content, unless it is there. Raises `BadSetting`."
     if not place.startswith("dynamodb:") and "://" not in place and place:
         place = str(Path(place).absolute())
@@ -377,8 +385,12 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
     shards = [{"shard": name, "records": n, "seconds behind": late} for name, (n, late) in manifest.shards.items()]
     behind = max((late for _, late in manifest.shards.values()), default=0.0)
     return {
-        "stream": stream, "window": manifest.number, "read at": clock(manifest.read_at),
-        "records": manifest.records, "behind": behind, "shards": shards,
+        "stream": stream,
+        "window": manifest.number,
+        "read at": clock(manifest.read_at),
+        "records": manifest.records,
+        "behind": behind,
+        "shards": shards,
         **({"first file": manifest.files[0]} if manifest.files else {}),
         **{what: told for what in ("others", "unfit", "expired") if (told := getattr(manifest, what))},
     }

@@ -28,17 +28,31 @@ __all__ = ['Record', 'Reading', 'asked', 'shards_of', 'readable', 'start_from', 
 _Answer = TypeVar("_Answer")
 _PAUSE = 0.25  # seconds between two calls to a shard: one in five is left to others
 _TRIES = 8
-_BUSY = ("ProvisionedThroughputExceededException", "LimitExceededException", "InternalFailure", "InternalServerError",
-         "ServiceUnavailable", "ThrottlingException", "RequestExpired", "ExpiredTokenException", "ExpiredToken",
-         "InternalFailureException", "KMSThrottlingException")
+_BUSY = (
+    "ProvisionedThroughputExceededException",
+    "LimitExceededException",
+    "InternalFailure",
+    "InternalServerError",
+    "ServiceUnavailable",
+    "ThrottlingException",
+    "RequestExpired",
+    "ExpiredTokenException",
+    "ExpiredToken",
+    "InternalFailureException",
+    "KMSThrottlingException",
+)
 
 
 def _passes(error: Exception) -> bool:
     "Whether the same call may well succeed a moment later."
     if isinstance(error, (ConnectionError, TimeoutError)) or code_of(error) in _BUSY:
         return True
-    return any(one.__module__.startswith("botocore") and "Connection" in one.__name__ or one.__name__ in
-               ("ReadTimeoutError", "HTTPClientError") for one in type(error).__mro__)
+    return any(
+        one.__module__.startswith("botocore")
+        and "Connection" in one.__name__
+        or one.__name__ in ("ReadTimeoutError", "HTTPClientError")
+        for one in type(error).__mro__
+    )
 
 
 def asked(

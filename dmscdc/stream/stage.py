@@ -137,8 +137,20 @@ def _source_of(changes: Sequence[Change], table: TableRef, known: str, ask: Call
     raise BadSetting(f"the stream carries {tables}; which is {table}? Say --source-table {for_shell(names[0])}")
 
 
-_SAID = {"shard", "sequenceNumber", "eventName", "eventID", "eventSource", "awsRegion", "userIdentity", "recordFormat",
-         "tableName", "SizeBytes", "ApproximateCreationDateTime", "ApproximateCreationDateTimePrecision"}
+_SAID = {
+    "shard",
+    "sequenceNumber",
+    "eventName",
+    "eventID",
+    "eventSource",
+    "awsRegion",
+    "userIdentity",
+    "recordFormat",
+    "tableName",
+    "SizeBytes",
+    "ApproximateCreationDateTime",
+    "ApproximateCreationDateTimePrecision",
+}
 
 
 def _misspelt(changes: Sequence[Change], metadata: Iterable[str]) -> str:  # "" for none
@@ -159,9 +171,20 @@ def _unseen(source: str, others: Mapping[str, int]) -> str:
 
 
 _DMS_TYPES = {
-    "BOOLEAN": "boolean", "DATE": "date", "DATETIME": "timestamp", "TIMESTAMP": "timestamp", "REAL4": "float",
-    "REAL8": "double", "INT8": "tinyint", "INT16": "smallint", "INT32": "int", "INT64": "bigint",
-    "UINT8": "smallint", "UINT16": "int", "UINT32": "bigint", "UINT64": "decimal(20,0)",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "DATETIME": "timestamp",
+    "TIMESTAMP": "timestamp",
+    "REAL4": "float",
+    "REAL8": "double",
+    "INT8": "tinyint",
+    "INT16": "smallint",
+    "INT32": "int",
+    "INT64": "bigint",
+    "UINT8": "smallint",
+    "UINT16": "int",
+    "UINT32": "bigint",
+    "UINT64": "decimal(20,0)",
 }
 
 
@@ -337,7 +360,9 @@ _AHEAD = 400 * 86_400 * 10**6  # microseconds: a change from so far ahead would 
 
 
 def _read(
-    window: Window, key: Sequence[str], now: float  # epoch seconds
+    window: Window,
+    key: Sequence[str],
+    now: float,  # epoch seconds
 ) -> tuple[list[Change], list[dict[str, str]]]:  # and the others
     "The changes of a window, and the records that are none."
     changes: list[Change] = []
@@ -369,7 +394,11 @@ _CIRCLES = 5_000  # records that are kept because an older change may turn their
 
 
 def _in_their_order(
-    changes: Sequence[Change], before: Manifest, known: WindowIndex | None, edge: int, stays: int  # from when on
+    changes: Sequence[Change],
+    before: Manifest,
+    known: WindowIndex | None,
+    edge: int,
+    stays: int,  # from when on
 ) -> tuple[list[Change], list[bool], dict[str, Any]]:  # whose place is sure; the records that are looked at again
     "Changes in their order, with those of earlier windows that may find another order now."
     oldest: dict[str, int] = {}
@@ -400,10 +429,14 @@ def _in_their_order(
         left[kind] += [(one.about["shard"], one.about["sequenceNumber"], one.text) for one in some]
     unwatched = len(left["circles"]) - _CIRCLES
     doubt = (
-        f"{unwatched:,} changes of items that one moment left as they were are not kept any more: if a change from "
-        "before that moment comes late, such an item may be wrong. Compare the table (dmscdc reconcile), and set the "
-        "precision of its destination to microseconds"
-    ) if unwatched > 0 else ""
+        (
+            f"{unwatched:,} changes of items that one moment left as they were are not kept any more: if a change from "
+            "before that moment comes late, such an item may be wrong. Compare the table (dmscdc reconcile), and set "
+            "the precision of its destination to microseconds"
+        )
+        if unwatched > 0
+        else ""
+    )
     told = {"open": tuple(left["open"]), "circles": tuple(left["circles"][-_CIRCLES:])}
     return ordered, is_sure, {**told, "doubts": [doubt] if doubt else []}
 
@@ -536,8 +569,11 @@ def _counted_anew(before: Manifest, known: WindowIndex, window: int) -> tuple[li
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
-    changes: Sequence[Change], known: Mapping[str, str], declared: Sequence[tuple[str, str]], metadata: Iterable[str],
-    odd: re.Pattern[str]
+    changes: Sequence[Change],
+    known: Mapping[str, str],
+    declared: Sequence[tuple[str, str]],
+    metadata: Iterable[str],
+    odd: re.Pattern[str],
 ) -> dict[str, str]:
     "The columns of the change files, and their types."
     found = columns_of((part for one in changes for part in (one.key, one.item)), known, declared, odd)

@@ -1,4 +1,5 @@
 """dmscdc by Airflow: which tables have work, then a task for each. Written by dmscdc templates."""
+
 from __future__ import annotations
 
 import json

@@ -4,6 +4,7 @@
 
 The picture needs Chromium (Debian: apt-get install chromium).
 """
+
 from __future__ import annotations
 
 import shutil
@@ -95,8 +96,15 @@ def fewer_colours(path: Path) -> None:
     _, places = np.unique(shades, axis=0, return_inverse=True)
     rows = np.insert(places.reshape(height, width).astype(np.uint8), 0, 0, axis=1)
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    kept = [(b"IHDR", head), (b"PLTE", palette.astype(np.uint8).tobytes()), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")]
-    packed = (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in kept)
+    kept = [
+        (b"IHDR", head),
+        (b"PLTE", palette.astype(np.uint8).tobytes()),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IEND", b""),
+    ]
+    packed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in kept
+    )
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
 
 

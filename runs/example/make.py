@@ -4,6 +4,7 @@
 
 The picture needs Chromium (Debian: apt-get install chromium); without it everything else is made.
 """
+
 from __future__ import annotations
 
 import shutil
@@ -62,7 +63,11 @@ def picture() -> None:
         print("no chromium: no picture")
         return
     with tempfile.TemporaryDirectory() as profile:
-        places = [f"--user-data-dir={profile}", f"--screenshot={HERE / 'front_page.png'}", (HERE / "index.html").as_uri()]
+        places = [
+            f"--user-data-dir={profile}",
+            f"--screenshot={HERE / 'front_page.png'}",
+            (HERE / "index.html").as_uri(),
+        ]
         subprocess.run([browser, *CHROMIUM.split(), *places], check=True, capture_output=True, timeout=120)
 
 

@@ -1,4 +1,5 @@
 """Ways in which a file goes wrong, as functions from bytes to bytes, and columns that pyarrow would not make by itself."""
+
 from __future__ import annotations
 
 import io
@@ -21,7 +22,8 @@ def chunk(content: bytes, column: str) -> tuple[int, int]:
     return start, start + one.total_compressed_size
 
 
-def flipped(content: bytes, at: int, mask: int = 0x10) -> bytes: return content[:at] + bytes([content[at] ^ mask]) + content[at + 1:]
+def flipped(content: bytes, at: int, mask: int = 0x10) -> bytes:
+    return content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
 
 
 def bad_check(column: str):
@@ -31,19 +33,24 @@ def bad_check(column: str):
 
 def bad_page(column: str):
     "A page with a wrong byte in its midst."
+
     def spoil(content: bytes) -> bytes:
         start, end = chunk(content, column)
         return flipped(content, (start + end) // 2 + 6, 0xFF)
+
     return spoil
 
 
-def cut(content: bytes) -> bytes: return content[: len(content) // 2]
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
 
 
-def empty(content: bytes) -> bytes: return b""
+def empty(content: bytes) -> bytes:
+    return b""
 
 
-def no_parquet(content: bytes) -> bytes: return b"Op,id,name\nU,1,a\n"
+def no_parquet(content: bytes) -> bytes:
+    return b"Op,id,name\nU,1,a\n"
 
 
 @cache
@@ -52,18 +59,23 @@ def promising(content: bytes, more: int = 1) -> bytes:
     real = pq.read_metadata(io.BytesIO(content))
     for at in range(*footer(content)):
         for bit in range(8):
-            try: meta = pq.read_metadata(io.BytesIO(changed := flipped(content, at, 1 << bit)))
-            except Exception: continue  # noqa: BLE001  not this bit
+            try:
+                meta = pq.read_metadata(io.BytesIO(changed := flipped(content, at, 1 << bit)))
+            except Exception:
+                continue  # noqa: BLE001  not this bit
             said, was = meta.row_group(0).num_rows if meta.num_row_groups else 0, real.row_group(0).num_rows
             same = meta.num_row_groups == real.num_row_groups and meta.num_rows == real.num_rows and meta.schema == real.schema
-            if same and (0 < (said - was) * more < 10_000) and said > 0: return changed
+            if same and (0 < (said - was) * more < 10_000) and said > 0:
+                return changed
     raise AssertionError("no bit does it")
 
 
-def promises_more(content: bytes) -> bytes: return promising(content)
+def promises_more(content: bytes) -> bytes:
+    return promising(content)
 
 
-def promises_less(content: bytes) -> bytes: return promising(content, -1)
+def promises_less(content: bytes) -> bytes:
+    return promising(content, -1)
 
 
 def texts(values: list[bytes | None]) -> pa.Array:

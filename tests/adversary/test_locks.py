@@ -1,4 +1,5 @@
 "What lies in a landing, or on a machine that others use too, reaches no further than its table."
+
 from __future__ import annotations
 
 import csv
@@ -32,9 +33,34 @@ from dmscdc.service.config import nearest_config, write_config
 
 pytestmark = pytest.mark.quick
 
-STEERING = ["a\x1b[2Jb", "two\nlines", "tab\t", "bell\x07", "c1\x9b31m", "rtl\u202egnp", "mark\u200f", "line\u2028end", "isolate\u2066x", "arabic\u061cmark", "soft\xadhyphen", "joined\u2060", "tag\U000e0041"]
+STEERING = [
+    "a\x1b[2Jb",
+    "two\nlines",
+    "tab\t",
+    "bell\x07",
+    "c1\x9b31m",
+    "rtl\u202egnp",
+    "mark\u200f",
+    "line\u2028end",
+    "isolate\u2066x",
+    "arabic\u061cmark",
+    "soft\xadhyphen",
+    "joined\u2060",
+    "tag\U000e0041",
+]
 LEADING = [".", "..", ""]
-ODD = ["-x", "--ServerApp.token=x", "<b>x<b>", "'\";rm -rf ~", "$(id)", "日本", "a b", "%2e%2e", "..a", "x" * 200]  # strange, and harmless if they stay names
+ODD = [
+    "-x",
+    "--ServerApp.token=x",
+    "<b>x<b>",
+    "'\";rm -rf ~",
+    "$(id)",
+    "日本",
+    "a b",
+    "%2e%2e",
+    "..a",
+    "x" * 200,
+]  # strange, and harmless if they stay names
 LOAD = "LOAD00000001.parquet"
 
 
@@ -59,27 +85,36 @@ def home(tmp_path) -> Path:
 @pytest.mark.parametrize("name", STEERING + LEADING)
 def test_a_name_that_leads_elsewhere_or_steers_a_terminal_is_no_table_s(name):
     for parts in ((name, "t"), ("s", name)):
-        with pytest.raises(ValueError, match="no table can be called"): TableRef(*parts)
-    keys = [{"Key": f"dms/{schema}/{table}/{LOAD}", "Size": 1, "LastModified": "2026-01-01T00:00:00Z"} for schema, table in ((name, "t"), ("s", name), ("s", "t"))]
+        with pytest.raises(ValueError, match="no table can be called"):
+            TableRef(*parts)
+    keys = [
+        {"Key": f"dms/{schema}/{table}/{LOAD}", "Size": 1, "LastModified": "2026-01-01T00:00:00Z"}
+        for schema, table in ((name, "t"), ("s", name), ("s", "t"))
+    ]
     assert list(listing_from_keys([{"Contents": keys}], "dms")) == [TableRef("s", "t")]
 
 
 def test_doctor_names_folders_that_can_be_no_tables_and_no_output_obeys_them(home):
-    for name in STEERING: put(home / "landing" / "shop" / name), put(home / "landing" / name / "t")
+    for name in STEERING:
+        put(home / "landing" / "shop" / name), put(home / "landing" / name / "t")
     put(home / "landing" / "shop" / "item")
     assert FolderLanding(home / "landing").tables() == [TableRef("shop", "item")]
     told = typed(home, "doctor")
     assert told.count("no table can be called so") == 2 * len(STEERING) and r"'shop/a\x1b[2Jb'" in told
-    for words in (["plan"], ["status"], ["doctor"]): assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200f\u2028\u202e\u2060\u2066\U000e0041]", typed(home, *words)), words
+    for words in (["plan"], ["status"], ["doctor"]):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200f\u2028\u202e\u2060\u2066\U000e0041]", typed(home, *words)), words
 
 
 def test_no_part_of_a_long_name_is_a_line_of_its_own(home):
-    for size in range(95, 128): put(home / "landing" / "shop" / f"{size * 'x'} 9 tables: 9 ok {110 * 'y'}")
-    for words in (["plan"], ["status"]): assert "9 tables: 9 ok" not in [line.strip() for line in typed(home, *words).splitlines()], words
+    for size in range(95, 128):
+        put(home / "landing" / "shop" / f"{size * 'x'} 9 tables: 9 ok {110 * 'y'}")
+    for words in (["plan"], ["status"]):
+        assert "9 tables: 9 ok" not in [line.strip() for line in typed(home, *words).splitlines()], words
 
 
 def test_strange_names_stay_names_in_every_command_that_is_printed(home):
-    for name in ODD: put(home / "landing" / name / "t"), put(home / "landing" / "shop" / name)
+    for name in ODD:
+        put(home / "landing" / name / "t"), put(home / "landing" / "shop" / name)
     for line in typed(home, "plan").splitlines():
         for command in re.findall(r"Next: dmscdc table set (.+) --key id$", line):
             done = os.popen(f"printf '%s\\n' {command}").read()  # what a shell makes of it: one word, which is no option
@@ -92,7 +127,8 @@ def test_lab_hands_no_name_over_as_an_option(home, monkeypatch):
     given = []
     monkeypatch.setattr(os, "execv", lambda program, words: given.append(words))
     monkeypatch.chdir(home)
-    for table in ('"--ServerApp.token=x".t', '"-x".t'): typed(home, "lab", table)
+    for table in ('"--ServerApp.token=x".t', '"-x".t'):
+        typed(home, "lab", table)
     (home / "json.py").write_text("raise SystemExit('a file of the folder was run')")
     for words in given:
         assert words[:2] == [sys.executable, "-c"] and len(words) == 4 and words[3].startswith("./") and Path(home, words[3]).is_file()
@@ -111,7 +147,8 @@ def test_a_link_out_of_the_landing_brings_nothing_in_unless_a_setting_says_so(ho
     tables = lambda: [table.name for table in FolderLanding(home / "landing").tables()]
     assert tables() == ["inside", "item"] and FolderLanding(home / "landing").files(TableRef("shop", "linked")).is_empty
     told = typed(home, "doctor")
-    for place in ("shop/folder", "whole", f"shop/linked/{LOAD} (a link out of the landing)"): assert f"folder '{place}': only files are read, and a link out of the landing is followed" in told
+    for place in ("shop/folder", "whole", f"shop/linked/{LOAD} (a link out of the landing)"):
+        assert f"folder '{place}': only files are read, and a link out of the landing is followed" in told
     monkeypatch.setenv("DMSCDC_LINKS", "follow")
     assert tables() == ["folder", "inside", "item", "linked", "secret"]
 
@@ -149,8 +186,10 @@ def test_runs_and_state_are_their_owner_s_whatever_the_umask(home, monkeypatch, 
     try:
         typed(home, "table", "set", "shop.item", "--insert-only")
         typed(home, "runs", "html")
-        with pytest.raises(RuntimeError), no_kernel(monkeypatch): run_notebook("process_table", {}, runs=home / "runs", table="shop.item")
-    finally: os.umask(before)
+        with pytest.raises(RuntimeError), no_kernel(monkeypatch):
+            run_notebook("process_table", {}, runs=home / "runs", table="shop.item")
+    finally:
+        os.umask(before)
     made = [one for one in (*home.glob("runs/**/*"), home / "state.db") if one.name != "runs"]
     assert len(made) > 5 and {one.name: one.stat().st_mode & 0o777 for one in made} == {one.name: folder if one.is_dir() else file for one in made}
 
@@ -158,7 +197,9 @@ def test_runs_and_state_are_their_owner_s_whatever_the_umask(home, monkeypatch, 
 @contextmanager
 def no_kernel(monkeypatch):
     "A run of which only the place is made."
-    def executed(*_): raise RuntimeError("no kernel")
+
+    def executed(*_):
+        raise RuntimeError("no kernel")
 
     with monkeypatch.context() as patch:
         patch.setattr("dmscdc.runs.kernel.executed", executed)
@@ -176,11 +217,14 @@ def test_a_long_name_in_any_letters_has_a_short_place_of_its_own(tmp_path):
     names = [f"shop.{letter * count}" for letter, count in (("品", 64), ("x", 250), ("y", 250))] + [f"shop.{'品' * 63}別"]
     places = [in_path(name) for name in names]
     assert len({*places}) == 4 and all(len(place) <= 200 and place.isascii() for place in places) and in_path("shop.größe") == "shop.gr%C3%B6%C3%9Fe"
-    for place in places: (tmp_path / place).mkdir()
+    for place in places:
+        (tmp_path / place).mkdir()
 
 
 def test_a_table_for_spreadsheets_holds_no_formula_whichever_sign_separates_its_cells():
-    sample = [{"what": "updated", "key": [["id", "a;=1+1"]], "cells": [["name", "x;=1+1", "=2"], ["name", "＝2", "-3"], ["name", "a\n=1+1", " \u00a0=3"]]}]
+    sample = [
+        {"what": "updated", "key": [["id", "a;=1+1"]], "cells": [["name", "x;=1+1", "=2"], ["name", "＝2", "-3"], ["name", "a\n=1+1", " \u00a0=3"]]}
+    ]
     text = b64decode(sample_csv(sample).partition(",")[2]).decode()
     for sign in ",;|\t":
         cells = [cell for row in csv.reader(io.StringIO(text), delimiter=sign) for cell in row]
@@ -201,7 +245,8 @@ def test_settings_above_the_folder_that_others_can_write_are_not_taken(home, mon
     monkeypatch.chdir(below)
     assert nearest_config().folder == str(home)
     (home / "dmscdc.toml").chmod(0o666)
-    with pytest.raises(ConfigError, match="others can write into it"): nearest_config()
+    with pytest.raises(ConfigError, match="others can write into it"):
+        nearest_config()
     assert nearest_config(home).folder == str(home)
 
 
@@ -220,6 +265,7 @@ def test_a_server_that_asks_for_the_password_as_it_is_does_not_get_it():
 
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         done = pool.submit(answer, server)
-        with pytest.raises(SourceRefused, match="plain text"): MariaSource("127.0.0.1", server.getsockname()[1], "who", "very secret", "shop").connect()
+        with pytest.raises(SourceRefused, match="plain text"):
+            MariaSource("127.0.0.1", server.getsockname()[1], "who", "very secret", "shop").connect()
         done.result()
     assert len(got) == 2 and not any(b"very secret" in one for one in got)

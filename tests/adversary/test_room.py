@@ -1,4 +1,5 @@
 "Rows that are small where they lie and large in memory: counted as what they take, cut, or refused with one sentence."
+
 from __future__ import annotations
 
 import gzip
@@ -75,11 +76,13 @@ def test_a_long_row_is_read_and_an_endless_one_refused(tmp_path, at):
     (tmp_path / "LOAD00000001.csv").write_text("id,text\n" + at * "1,a\n" + f"2,{3_000_000 * 'x'}\n3,b\n")
     with gzip.open(tmp_path / "LOAD00000002.csv.gz", "wb", compresslevel=1) as file:
         file.write(b"id,text\n" + at * b"1,a\n" + b"2,")
-        for _ in range(130): file.write((1 << 20) * b"x")
+        for _ in range(130):
+            file.write((1 << 20) * b"x")
     read = lambda name: as_parquet("shop.t", {name: str(tmp_path / name)}, CsvFormat(header=True), str(tmp_path / "made")).urls[name]
     rows = pq.read_table(read("LOAD00000001.csv"))
     assert rows.num_rows == at + 2 and rows["id"].to_pylist()[-2:] == ["2", "3"] and len(rows["text"][at].as_py()) == 3_000_000
-    with pytest.raises(Unreadable, match="LOAD00000002.csv.gz: a row is longer than 64 MiB"): read("LOAD00000002.csv.gz")
+    with pytest.raises(Unreadable, match="LOAD00000002.csv.gz: a row is longer than 64 MiB"):
+        read("LOAD00000002.csv.gz")
 
 
 @pytest.mark.parametrize("question", [("changes",), ("find", "id=7")], ids=lambda words: words[0])
@@ -89,7 +92,11 @@ def test_a_question_takes_no_more_than_half_of_the_memory_and_says_so(tmp_path, 
     place.mkdir(parents=True)
     rows = pq.read_table(repeated(tmp_path / "rows", 1_000))
     pq.write_table(rows.slice(0, 5), place / LOAD)
-    pq.write_table(rows.add_column(0, "Op", pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["I"])), place / "20260301-100000000.parquet", compression="zstd")
+    pq.write_table(
+        rows.add_column(0, "Op", pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["I"])),
+        place / "20260301-100000000.parquet",
+        compression="zstd",
+    )
     typed = lambda *words: CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
     assert typed("table", "set", "shop.item", "--key", "id").exit_code == 0
     monkeypatch.setattr("dmscdc.spark.session.memory_here", lambda: 1 << 30)
@@ -106,5 +113,5 @@ def test_a_task_has_a_bound_of_its_own_and_one_that_needs_more_says_so():
         raise MemoryError("malloc of size 12000000000 failed")
         yield
 
-    line, = with_access(work)(iter([]))
+    (line,) = with_access(work)(iter([]))
     assert "OutOfMemory" in line["done"][0].as_py() and "a task had too little memory for its rows (malloc of size" in line["done"][0].as_py()

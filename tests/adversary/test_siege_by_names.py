@@ -1,6 +1,7 @@
 """Tables, columns and values with names that strangers chose, through a pass and every command, page and notebook: nothing of them is obeyed, and nothing lies outside.
 
 What would be obeyed leaves a mark: a file called OWNED, a variable of a page, or a request."""
+
 from __future__ import annotations
 
 import base64
@@ -29,9 +30,38 @@ pytestmark = pytest.mark.proof
 
 SCRIPT = "<img src=x onerror=window.OWNED=1>"
 NAMES = [  # what a folder can be called; those that steer a terminal are no tables (test_locks.py)
-    f"$$x$${SCRIPT}", "<script>OWNED=1<", "&lt;b&gt;", "\"><svg onload=OWNED=1>", "' onclick='OWNED=1", "<title><b>", "javascript:OWNED=1", "{{7*7}}", "{% raw %}", "[a](javascript:OWNED=1)",
-    "-x", "--ServerApp.port=1", "--help", "--folder=OWNED", "$(touch OWNED)", "`touch OWNED`", "; touch OWNED", "' && touch OWNED '", "a\"b", "\\", "%2e%2e", "..OWNED", "~", "*", "?", "a b", "=1+1", "@SUM(1)",
-    "日本語", "שלום", "x" * 180, "3 tables: 3 ok",
+    f"$$x$${SCRIPT}",
+    "<script>OWNED=1<",
+    "&lt;b&gt;",
+    '"><svg onload=OWNED=1>',
+    "' onclick='OWNED=1",
+    "<title><b>",
+    "javascript:OWNED=1",
+    "{{7*7}}",
+    "{% raw %}",
+    "[a](javascript:OWNED=1)",
+    "-x",
+    "--ServerApp.port=1",
+    "--help",
+    "--folder=OWNED",
+    "$(touch OWNED)",
+    "`touch OWNED`",
+    "; touch OWNED",
+    "' && touch OWNED '",
+    'a"b',
+    "\\",
+    "%2e%2e",
+    "..OWNED",
+    "~",
+    "*",
+    "?",
+    "a b",
+    "=1+1",
+    "@SUM(1)",
+    "日本語",
+    "שלום",
+    "x" * 180,
+    "3 tables: 3 ok",
 ]
 ODD = [SCRIPT, "=cmd|' /C calc'!A1", "-x", "end\n9 tables: 9 ok\x1b[2J", "\u202egnp"]  # columns, and the values in them
 ROWS = [{"id": n, **{one: one for one in ODD}} for n in (1, 2)]
@@ -52,7 +82,8 @@ def house(tmp_path_factory) -> tuple[Path, dict[str, str]]:
     "A folder after a pass, and what each command wrote on the screen."
     home = tmp_path_factory.mktemp("siege") / "house"
     home.mkdir()
-    for table in TABLES: put(home / "landing", table)
+    for table in TABLES:
+        put(home / "landing", table)
     env = {**os.environ, "COLUMNS": "200"}
     said = {}
 
@@ -67,12 +98,32 @@ def house(tmp_path_factory) -> tuple[Path, dict[str, str]]:
         said[shlex.join(words)] = done.output
 
     typed("init", "--landing", "landing", "--lake", "lake", "--settle", "0", "--driver-memory", "2g")
-    for table in TABLES: asked("table", "set", str(table), "--key", "id")
+    for table in TABLES:
+        asked("table", "set", str(table), "--key", "id")
     typed("pass")
-    for words in ("doctor", "plan", "status", "status --json", "runs list", "runs list --json", "quarantine list", "maintain lake", "maintain raw --delete"): asked(*words.split())
+    for words in (
+        "doctor",
+        "plan",
+        "status",
+        "status --json",
+        "runs list",
+        "runs list --json",
+        "quarantine list",
+        "maintain lake",
+        "maintain raw --delete",
+    ):
+        asked(*words.split())
     for table in TABLES:
         name = str(table)
-        for words in (["history", name, "--key", "id=1"], ["find", name, "id = 1"], ["changes", name], ["blame", name, "--key", "id=1"], ["runs", "list", "--table", name], ["lab", name, "--no-open"]): asked(*words)
+        for words in (
+            ["history", name, "--key", "id=1"],
+            ["find", name, "id = 1"],
+            ["changes", name],
+            ["blame", name, "--key", "id=1"],
+            ["runs", "list", "--table", name],
+            ["lab", name, "--no-open"],
+        ):
+            asked(*words)
     asked("history", str(TABLES[0]), "--key", "id=1", "--json")
     asked("runs", "html")
     return home, said
@@ -90,7 +141,8 @@ def test_every_table_is_loaded_and_nothing_lies_outside(house):
     assert [table.name for table in FolderLanding(home / "landing").tables()] == sorted(NAMES)
 
 
-def glob_of(name: str) -> str: return re.sub(r"([*?[])", r"[\1]", name)
+def glob_of(name: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def test_no_command_lets_a_name_or_a_value_steer_the_terminal_or_forge_a_line(house):
@@ -107,9 +159,13 @@ def test_no_page_of_the_pass_runs_or_fetches_anything(house, browser):
     page = context.new_page()
     for path in pages:
         page.goto(path.as_uri())
-        assert page.evaluate("[typeof window.OWNED, document.querySelectorAll('img[src=x], svg[onload], [onerror], [onclick]').length]") == ["undefined", 0], path.name
+        assert page.evaluate("[typeof window.OWNED, document.querySelectorAll('img[src=x], svg[onload], [onerror], [onclick]').length]") == [
+            "undefined",
+            0,
+        ], path.name
         assert not STEERING.search(page.inner_text("body")), path.name
-        for link in page.eval_on_selector_all("a[href]", "all => all.map(one => one.href)"): assert not link.startswith("javascript:"), path.name
+        for link in page.eval_on_selector_all("a[href]", "all => all.map(one => one.href)"):
+            assert not link.startswith("javascript:"), path.name
         for link in page.eval_on_selector_all("a[href^='data:text/csv']", "all => all.map(one => one.href)"):
             cells = re.split(r"[,\r\n]+", base64.b64decode(link.partition(",")[2]).decode())
             assert not [cell for cell in cells if re.match(r"\"?[=+@\t]|\"?-[^\d]", cell)], path.name
@@ -124,22 +180,34 @@ def jupyterlab(home: Path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     token = secrets.token_hex(8)
-    words = ["--no-browser", "--allow-root", f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={home}"]
+    words = [
+        "--no-browser",
+        "--allow-root",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={home}",
+    ]
     settings = home.parent / "settings"
     tracker = settings / "@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
     tracker.parent.mkdir(parents=True)
     tracker.write_text('{"windowingMode": "none"}')  # every cell is drawn, not only those in sight
     env = {**os.environ, "JUPYTER_CONFIG_DIR": str(settings), "JUPYTERLAB_SETTINGS_DIR": str(settings)}
-    with subprocess.Popen([sys.executable, "-m", "jupyterlab", *words], stderr=subprocess.PIPE, text=True, cwd=home, env=env, start_new_session=True) as server:
+    with subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *words], stderr=subprocess.PIPE, text=True, cwd=home, env=env, start_new_session=True
+    ) as server:
         try:
             for line in server.stderr:
-                if f"127.0.0.1:{port}/lab" in line or f"localhost:{port}/lab" in line: break
+                if f"127.0.0.1:{port}/lab" in line or f"localhost:{port}/lab" in line:
+                    break
             threading.Thread(target=server.stderr.read, daemon=True).start()  # a full pipe would hold it up
             yield f"http://127.0.0.1:{port}/lab", token
         finally:
             server.terminate()
-            try: server.wait(20)
-            except subprocess.TimeoutExpired: os.killpg(server.pid, signal.SIGKILL)  # a thread of its own can keep it from ending
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)  # a thread of its own can keep it from ending
 
 
 def test_jupyterlab_shows_a_run_and_runs_nothing_of_it(house, browser):
@@ -152,7 +220,12 @@ def test_jupyterlab_shows_a_run_and_runs_nothing_of_it(house, browser):
         page.goto(f"{url}/tree/{quote(book.relative_to(home).as_posix())}?token={token}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-RenderedHTMLCommon", timeout=60_000)
         page.wait_for_selector("text=OWNED", timeout=60_000, state="attached")
-        shown = page.eval_on_selector_all(".jp-RenderedHTML td, .jp-RenderedHTML p", "all => all.filter(one => one.textContent.includes('$$x$$')).map(one => Boolean(one.closest('.mathjax_ignore')))")
+        shown = page.eval_on_selector_all(
+            ".jp-RenderedHTML td, .jp-RenderedHTML p",
+            "all => all.filter(one => one.textContent.includes('$$x$$')).map(one => Boolean(one.closest('.mathjax_ignore')))",
+        )
         assert shown and all(shown)  # no formula, which could be drawn over other rows
-        assert page.evaluate("[typeof window.OWNED, document.querySelectorAll('.jp-NotebookPanel [onerror], .jp-NotebookPanel [onclick]').length]") == ["undefined", 0]
+        assert page.evaluate(
+            "[typeof window.OWNED, document.querySelectorAll('.jp-NotebookPanel [onerror], .jp-NotebookPanel [onclick]').length]"
+        ) == ["undefined", 0]
         context.close()

@@ -1,4 +1,5 @@
 """What the tests of asking share: raw files told again by plain SQL in SQLite, one change after the other, and random histories side by side in one table."""
+
 from __future__ import annotations
 
 import random
@@ -9,13 +10,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.history.changelog import Changelog, open_changelog
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.state.position import Position
-
 from world import raw_rows
 
 T = TableRef("shop", "item")
@@ -49,9 +48,22 @@ def replay(paths: Iterable[tuple[str, Path]], keys: Sequence[str], columns: Sequ
             number, op = row.pop("file_row_number"), row.pop("Op", None)
             is_load = path.rpartition("/")[2].startswith("LOAD")
             op = "I" if is_load else op
-            if op not in ("I", "U", "D") or any(row[k] is None for k in keys): continue  # cannot be applied
-            db.execute(f"insert into raw values ({', '.join('?' * (len(keys) + 8))})",
-                       [*[plain(row[k]) for k in keys], len(rows), op, ",".join(c for c in row if c in columns), is_load, row.get(sequence), path.rpartition("/")[2], path, number])
+            if op not in ("I", "U", "D") or any(row[k] is None for k in keys):
+                continue  # cannot be applied
+            db.execute(
+                f"insert into raw values ({', '.join('?' * (len(keys) + 8))})",
+                [
+                    *[plain(row[k]) for k in keys],
+                    len(rows),
+                    op,
+                    ",".join(c for c in row if c in columns),
+                    is_load,
+                    row.get(sequence),
+                    path.rpartition("/")[2],
+                    path,
+                    number,
+                ],
+            )
             rows.append(row)
     key = " and ".join(f"{k} = ?" for k in keys)
     for op, carried, n in db.execute(ORDERED.format(digits="[0-9]" * 35, keys=", ".join(f"k{i}" for i in range(len(keys))))).fetchall():
@@ -60,13 +72,17 @@ def replay(paths: Iterable[tuple[str, Path]], keys: Sequence[str], columns: Sequ
             db.execute(f"delete from state where {key}", [plain(row[k]) for k in keys])
             continue
         news = ", ".join(f"{c} = excluded.{c}" for c in cells)
-        db.execute(f"insert into state ({carried}) values ({', '.join('?' * len(cells))}) on conflict ({', '.join(keys)}) do update set {news}", [plain(row[c]) for c in cells])
+        db.execute(
+            f"insert into state ({carried}) values ({', '.join('?' * len(cells))}) on conflict ({', '.join(keys)}) do update set {news}",
+            [plain(row[c]) for c in cells],
+        )
     found = db.execute(f"select {', '.join(keys)}, {names} from state").fetchall()
     db.close()
-    return {row[:len(keys)]: row[len(keys):] for row in found}
+    return {row[: len(keys)]: row[len(keys) :] for row in found}
 
 
-def files_of(past: Changelog) -> list[tuple[str, Path]]: return [(f.path, Path(past.urls[f.path])) for f in past.files]
+def files_of(past: Changelog) -> list[tuple[str, Path]]:
+    return [(f.path, Path(past.urls[f.path])) for f in past.files]
 
 
 def table_of(rows: Iterable[Any], keys: Sequence[str], columns: Sequence[str]) -> Table:
@@ -89,6 +105,7 @@ COLUMNS = (*KEYS, *VALUES)
 @dataclass(frozen=True)
 class FileShape:
     "One change file, for all histories alike."
+
     carries: frozenset[str] = frozenset("abc")  # of the columns that are no key
     sequence: str = "column"  # "column": each row carries one; "holes": some rows do not; "none": the file has no such column
     stage: int = 0  # it arrives with the files of this number
@@ -97,6 +114,7 @@ class FileShape:
 @dataclass
 class Histories:
     "Many histories in one landing, whose files have one shape."
+
     landing: Path
     files: tuple[FileShape, ...]
     seed: int
@@ -121,15 +139,18 @@ class Histories:
         at_of = [0, *[1 + list(SHAPE).index(c) for c in kept]]
         told = [tuple(row[i] for i in at_of) for row in rows]
         sequences = [f"20181215000000{draw.randrange(10**12):021d}" for _ in rows]  # near the names in time, in no relation to their order
-        if shape.sequence == "holes": sequences = [draw.choice(["", s, s, s]) for s in sequences]
+        if shape.sequence == "holes":
+            sequences = [draw.choice(["", s, s, s]) for s in sequences]
         settings = DmsSettings(sequence_column="" if shape.sequence == "none" else "seq")
         path = write_changes(self.landing, T, told, at, kept, settings, sequences=sequences, time=at.timestamp() + 1)
         self.stages[path.name] = shape.stage
 
     def write(self) -> Histories:
         draw = random.Random(self.seed)
-        if self.has_load: self.write_load(draw, START)
-        for number, shape in enumerate(self.files, 1): self.write_file(draw, shape, START + timedelta(minutes=number))
+        if self.has_load:
+            self.write_load(draw, START)
+        for number, shape in enumerate(self.files, 1):
+            self.write_file(draw, shape, START + timedelta(minutes=number))
         return self
 
     def reload(self) -> Histories:
@@ -145,4 +166,5 @@ class Histories:
         line = open_changelog(str(self.landing), T, position=self.known)
         return replace(line, changes=tuple(f for f in line.changes if self.stages[f.path] <= stage))
 
-    def state(self, past: Changelog) -> Table: return replay(files_of(past), KEYS, COLUMNS, "seq")
+    def state(self, past: Changelog) -> Table:
+        return replay(files_of(past), KEYS, COLUMNS, "seq")

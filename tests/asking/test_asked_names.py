@@ -1,10 +1,12 @@
 "Names of columns that sources may have, in every question: what comes back is what stands in the files, under its own name."
+
 from __future__ import annotations
 
 from itertools import product
 from typing import Any
 
 import pytest
+from raw_replay import T
 
 from awkward import COLUMNS, KEYS
 from dmscdc.capture.writer import write_changes, write_load
@@ -16,7 +18,6 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.sqlite import SqliteState
 from engines import as_of, feed
-from raw_replay import T
 from world import closed
 
 pytestmark = pytest.mark.torture
@@ -63,7 +64,11 @@ def test_a_source_may_name_its_columns_like_those_of_a_feed_but_a_feed_says_so(s
         feed(spark, past, ["id"], net=False)
 
 
-@pytest.mark.parametrize("key, names", [("Id", COLUMNS), *[(k, [n for n in FEW if n != "position"]) for k in ("a.b", "x`y", "_metadata", "it's")]], ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    "key, names",
+    [("Id", COLUMNS), *[(k, [n for n in FEW if n != "position"]) for k in ("a.b", "x`y", "_metadata", "it's")]],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
 def test_a_column_of_any_name_comes_back_in_versions(spark, tmp_path, key, names):
     told = put(tmp_path / "landing", key, tuple(names))
     state = f"sqlite:{tmp_path}/state.db"
@@ -79,7 +84,9 @@ def test_a_column_of_any_name_is_told_in_a_row_s_history(tmp_path, key, names):
     told = put(tmp_path, key, tuple(names))
     (audit,), _ = audit_row(str(tmp_path), ParquetTable(str(tmp_path / "lake"), T), {key: "1"}, key=(key,))
     assert audit.life.state == told[1] and len(audit.life.steps) == 2
-    assert {cell.column for cell in audit.life.steps[1].cells} == {name for name in told[1] if told[1][name] != 1 and str(told[1][name]).startswith("changed")}
+    assert {cell.column for cell in audit.life.steps[1].cells} == {
+        name for name in told[1] if told[1][name] != 1 and str(told[1][name]).startswith("changed")
+    }
 
 
 def test_a_change_of_a_column_without_a_name_begins_a_version_and_is_told(spark, tmp_path):

@@ -1,4 +1,5 @@
 "Tables and schemas of every name that DMS can write, in every question: each is told from its own files and its own lake, whatever lies beside it."
+
 from __future__ import annotations
 
 import sqlite3
@@ -26,18 +27,22 @@ HARD = list(dict.fromkeys(next(names for names in TABLES if character in "".join
 BESIDE = (("shop", "axby"), ("shop", "0"), ("shop", "x"), ("x", "y.z"))  # what a pattern or a part of a name would find instead
 
 
-def rows_of(frame: Any) -> dict[int, str]: return {row["id"]: row["name"] for row in frame.collect()}
+def rows_of(frame: Any) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in frame.collect()}
 
 
 class SyncResult(World):
     "A load of two rows, one that changes and one that goes, and an insert; texts have the table's number."
+
     number = 0
 
     @property
-    def past(self): return open_changelog(str(self.landing), self.ref)
+    def past(self):
+        return open_changelog(str(self.landing), self.ref)
 
     @property
-    def now(self) -> dict[int, str]: return {1: f"changed in {self.number}", 3: f"new in {self.number}"}
+    def now(self) -> dict[int, str]:
+        return {1: f"changed in {self.number}", 3: f"new in {self.number}"}
 
     def put(self) -> SyncResult:
         begin = datetime(2018, 12, 15, 9, 59, tzinfo=timezone.utc)
@@ -70,7 +75,11 @@ def test_a_feed_of_every_table_tells_its_own_changes(tables, spark):
     for one in tables:
         told = feed(spark, one.past, ["id"], landed(upto(one.past, "load"))).rows.collect()
         assert {(row["_change_type"], row["name"]) for row in told} == {
-            ("update_preimage", f"load of {one.number}"), ("update_postimage", one.now[1]), ("delete", f"gone from {one.number}"), ("insert", one.now[3])}, one.ref
+            ("update_preimage", f"load of {one.number}"),
+            ("update_postimage", one.now[1]),
+            ("delete", f"gone from {one.number}"),
+            ("insert", one.now[3]),
+        }, one.ref
 
 
 def test_the_lake_of_every_table_is_read_as_a_commit_knew_it_and_agrees_with_its_history(tables, spark):
@@ -85,7 +94,11 @@ def test_versions_of_every_table_are_its_own_and_go_on(tables, spark):
         assert update_versions(*one.places, landed=True, settle=0, spark=lambda: spark).verdict == "ok"
         versions = read_versions(spark, one.table, str(one.root / "lake")).collect()
         assert {(row["id"], row["name"], row["is_current"]) for row in versions} == {
-            (1, f"load of {one.number}", False), (1, one.now[1], True), (2, f"gone from {one.number}", False), (3, one.now[3], True)}, one.ref
+            (1, f"load of {one.number}", False),
+            (1, one.now[1], True),
+            (2, f"gone from {one.number}", False),
+            (3, one.now[3], True),
+        }, one.ref
 
 
 def test_every_table_is_reconciled_with_its_own_source(tables, spark):

@@ -1,10 +1,10 @@
 "Asked about a table one of whose files is damaged: the answer names the file, and never gives a part of it for the whole."
+
 from __future__ import annotations
 
 import pytest
 from typer.testing import CliRunner
 
-from engines import feed
 from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
 from dmscdc.changes import tasks
 from dmscdc.changes.tasks import explained
@@ -16,6 +16,7 @@ from dmscdc.history.row import states_of
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
+from engines import feed
 from tiers import sampled
 
 pytestmark = pytest.mark.proof
@@ -29,7 +30,8 @@ def landing(tmp_path):
     "A load and two change files; the tests damage one of them."
     folder = tmp_path / "shop/item"
     put(folder / LOAD, encoded(rows_of(None)))
-    for name in CHANGES: put(folder / name, encoded(rows_of("U")))
+    for name in CHANGES:
+        put(folder / name, encoded(rows_of("U")))
     return tmp_path
 
 
@@ -57,9 +59,12 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
             past = open_changelog(str(landing), T)
             answer = as_of(spark, past, ("id", "site")) if ask == "as of" else feed(spark, past, ("id", "site"), net=False)
             rows = answer.rows.collect()
-        except Refused as error: said = error
-        except Exception as error: said = explained(error, past.urls)
-        else: raise AssertionError((what, len(rows)))
+        except Refused as error:
+            said = error
+        except Exception as error:
+            said = explained(error, past.urls)
+        else:
+            raise AssertionError((what, len(rows)))
         assert said is not None and name in str(said), (what, said)
         assert all(part in str(said) for part in words), (what, words, said)
         assert len(str(said)) < 400 and "org.apache" not in str(said), (what, said)
@@ -70,13 +75,26 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
 
 
 @pytest.mark.parametrize("way", sampled(["here", "in tasks"], "here"))
-@pytest.mark.parametrize("command", [["as-of", "shop.item"], pytest.param(["feed", "shop.item", "--to", "landed", "--out", "delivered"], marks=pytest.mark.torture), ["scd2", "shop.item", "--to", "landed"]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["as-of", "shop.item"],
+        pytest.param(["feed", "shop.item", "--to", "landed", "--out", "delivered"], marks=pytest.mark.torture),
+        ["scd2", "shop.item", "--to", "landed"],
+    ],
+    ids=lambda words: words[0],
+)
 def test_a_command_names_the_damaged_file_and_delivers_nothing(landing, spark, tmp_path_factory, monkeypatch, command, way):
     home = tmp_path_factory.mktemp("home")
-    if way == "in tasks": monkeypatch.setattr(tasks, "AT_ONCE", -1)
+    if way == "in tasks":
+        monkeypatch.setattr(tasks, "AT_ONCE", -1)
     write_config(home, landing=str(landing), lake="lake", settle=0)
     open_state(f"sqlite:{home / 'state.db'}").put_settings(T, key="id,site")
-    chosen = [(what, raw, words) for what, raw, words in damages("U") if what in ("a bit in a page of price", "one bit makes nulls of names", "name of row 149 is Latin-1")]
+    chosen = [
+        (what, raw, words)
+        for what, raw, words in damages("U")
+        if what in ("a bit in a page of price", "one bit makes nulls of names", "name of row 149 is Latin-1")
+    ]
     for what, raw, words in chosen:
         put(landing / "shop/item" / CHANGES[1], raw)
         done = CliRunner().invoke(app, [*command, "--folder", str(home)])

@@ -1,10 +1,12 @@
 "As of then, as known then, and a feed, beside a real lake and by command."
+
 from __future__ import annotations
 
 import json
 import shutil
 
 import pytest
+from test_as_of import ITEM, rows_of
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
@@ -12,8 +14,6 @@ from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_known, as_of
 from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.state.position import Position
-
-from test_as_of import ITEM, rows_of
 from world import World, closed, query
 
 pytestmark = pytest.mark.proof
@@ -33,13 +33,15 @@ def lake(spark, tmp_path_factory):
     return world
 
 
-def line(world): return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
+def line(world):
+    return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
 
 
 def commit_with(world, file: int) -> int:
     "The first commit that has applied a file."
     for number in range(1, world.lake_table.head().number + 1):
-        if f"{closed(file)}.parquet" in dict(Position.from_json(dict(world.lake_table.at(number).position)).window): return number
+        if f"{closed(file)}.parquet" in dict(Position.from_json(dict(world.lake_table.at(number).position)).window):
+            return number
     raise AssertionError(f"no commit holds file {file}")
 
 
@@ -74,11 +76,14 @@ def test_every_commit_is_told_alike_by_the_lake_when_it_was_new_and_by_the_landi
 def test_what_neither_lake_nor_landing_holds_any_more_is_refused(spark, lake, tmp_path):
     world, number = copy_of(lake, tmp_path / "copy"), commit_with(lake, 1)
     (world.raw / f"{closed(1)}.parquet").unlink()
-    with pytest.raises(NoPast, match=f"{closed(1)}.parquet is no longer in landing or archive"): as_known(spark, world.lake_table, number, lambda: line(world))
-    with pytest.raises(LookupError, match="there is no commit 99; there are 1 to"): world.lake_table.at(99)
+    with pytest.raises(NoPast, match=f"{closed(1)}.parquet is no longer in landing or archive"):
+        as_known(spark, world.lake_table, number, lambda: line(world))
+    with pytest.raises(LookupError, match="there is no commit 99; there are 1 to"):
+        world.lake_table.at(99)
 
 
 # Commands
+
 
 @pytest.fixture
 def dmscdc(lake, tmp_path, monkeypatch):
@@ -111,9 +116,17 @@ def test_as_of_shows_writes_and_answers_machines(dmscdc, tmp_path):
 
 def test_as_of_a_commit_and_wrong_questions(dmscdc, lake):
     told = json.loads(dmscdc("as-of", "shop.item", "--commit", str(commit_with(lake, 3)), "--json"))
-    assert [row["name"] for row in told["first"]] == ["third", "new", "load"] and told["position"].startswith(f"commit {commit_with(lake, 3)}: load 1")
-    for words, said in (((), "name one position each"), (("--file", "20181215-100000000.parquet"), "no change file 20181215-100000000.parquet"), (("--commit", "99"), "there is no commit 99"),
-                        (("--at", "noon"), "a time is written 2026-01-01T12:00Z"), (("--at", "2018-12-14"), "the earliest that can be told"), (("--time-column", "ts"), "no file carries the column ts")):
+    assert [row["name"] for row in told["first"]] == ["third", "new", "load"] and told["position"].startswith(
+        f"commit {commit_with(lake, 3)}: load 1"
+    )
+    for words, said in (
+        ((), "name one position each"),
+        (("--file", "20181215-100000000.parquet"), "no change file 20181215-100000000.parquet"),
+        (("--commit", "99"), "there is no commit 99"),
+        (("--at", "noon"), "a time is written 2026-01-01T12:00Z"),
+        (("--at", "2018-12-14"), "the earliest that can be told"),
+        (("--time-column", "ts"), "no file carries the column ts"),
+    ):
         assert said in " ".join(dmscdc("as-of", "shop.item", *(words or ("--at", "2018-12-15", "--commit", "1")), code=2).split())
     assert "no table shop.other in" in dmscdc("as-of", "shop.other", code=2)
 

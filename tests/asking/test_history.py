@@ -1,4 +1,5 @@
 """The life of a row, from the raw files alone. The oracle is SQLite: every raw row, read by DuckDB, becomes one SQL statement."""
+
 from __future__ import annotations
 
 import os
@@ -92,8 +93,10 @@ def replayed(folder: Path, keys: list[str]) -> dict[tuple, list[tuple[str, int, 
 
 def as_told(life) -> list[tuple]:
     "The same of our steps."
+
     def text(state):
         return None if state is None else {n: str(v) if isinstance(v, Decimal) else v for n, v in state.items()}
+
     return [(step.file.partition("#")[0], step.row, text(step.state)) for step in life.steps]
 
 
@@ -114,7 +117,12 @@ def random_history(landing: Landing, seed: int) -> None:
     loaded = draw.sample(keys, 5)
     landing.load([row(SHAPE, k) for k in loaded[:3]])
     landing.load([row(SHAPE, k) for k in loaded[3:]], number=11)
-    shapes = [SHAPE, {"id": "int", "part": "string", "price": "decimal(10,2)"}, {**SHAPE, "note": "string"}, {"part": "string", "id": "bigint", "note": "string"}]
+    shapes = [
+        SHAPE,
+        {"id": "int", "part": "string", "price": "decimal(10,2)"},
+        {**SHAPE, "note": "string"},
+        {"part": "string", "id": "bigint", "note": "string"},
+    ]
     for minutes in range(1, 21):
         shape = draw.choice(shapes)
         rows = [(draw.choice("IUUUD"), *row(shape, draw.choice(keys))) for _ in range(draw.randint(1, 6))]
@@ -137,7 +145,7 @@ def test_what_a_step_meant_and_what_differed_follow_from_the_states(landing, see
     random_history(landing, seed)
     expected = replayed(landing.folder, ["id", "part"])
     for (id, part), told in expected.items():
-        life, = states_of(landing.past(), [{"part": part, "id": str(id)}])
+        (life,) = states_of(landing.past(), [{"part": part, "id": str(id)}])
         before, lives = None, 0
         for step, (_, _, was, state) in zip(life.steps, told, strict=True):
             now = None if state is None else {n: v for n, v in state.items() if n not in ("id", "part")}
@@ -147,8 +155,10 @@ def test_what_a_step_meant_and_what_differed_follow_from_the_states(landing, see
             shown = {c.column: tuple(str(v) if isinstance(v, Decimal) else v for v in (c.old, c.new)) for c in step.cells}
             assert shown == differ
             words = {
-                ("D", True): "deleted", ("D", False): "delete of a row that was not there",
-                ("U", True): "updated" if differ else "changed nothing", ("U", False): "update of a row that was not there",
+                ("D", True): "deleted",
+                ("D", False): "delete of a row that was not there",
+                ("U", True): "updated" if differ else "changed nothing",
+                ("U", False): "update of a row that was not there",
                 ("I", True): "insert of a row that was there" if differ else "changed nothing",
                 ("I", False): "inserted" if lives < 2 else "inserted again",
             }
@@ -161,7 +171,7 @@ def test_load_rows_come_first_then_base_names_then_paths_then_rows(landing):
     landing.change(5, ("U", 1, "a", "second", None), folder="2018/12/15")
     landing.change(4, ("U", 1, "a", "zeroth", None), ("U", 1, "a", "first", None), folder="2018/12/17")
     landing.load([(1, "a", "load", None)], minutes=-1)
-    life, = states_of(landing.past(), [{"id": 1}])
+    (life,) = states_of(landing.past(), [{"id": 1}])
     assert [step.state["name"] for step in life.steps] == ["load", "zeroth", "first", "second", "third", "fourth"]
     assert [step.file for step in life.steps][0] == "LOAD00000001.parquet#1"
 
@@ -185,7 +195,7 @@ def test_a_timestamp_column_tells_the_commit_but_never_the_order(landing):
     settings = DmsSettings(timestamp_column="ts")
     landing.change(1, ("I", 1, "a", "x", None), settings=settings, commits=[NINE + timedelta(hours=3, microseconds=5)])
     landing.change(2, ("U", 1, "a", "y", None), settings=settings, commits=[NINE])
-    life, = states_of(landing.past(), [{"id": 1}], stamp="ts")
+    (life,) = states_of(landing.past(), [{"id": 1}], stamp="ts")
     assert [(s.state["name"], s.commit) for s in life.steps] == [("x", NINE + timedelta(hours=3, microseconds=5)), ("y", NINE)]
     assert [c.column for c in life.steps[1].cells] == ["part", "name"][1:]
 
@@ -223,7 +233,10 @@ def test_a_key_that_has_grown_is_found_in_narrow_and_wide_files(landing):
 
 def test_a_value_that_fits_no_file_and_a_column_that_no_file_has_are_said_in_words(landing):
     landing.load([(1, "a", "Lamp", None)])
-    for key, words in (({"id": "one"}, "shop.item: id=one names no row: 'one' is no int32"), ({"sku": "1"}, "shop.item: no file carries sku; they carry id, part, name, price")):
+    for key, words in (
+        ({"id": "one"}, "shop.item: id=one names no row: 'one' is no int32"),
+        ({"sku": "1"}, "shop.item: no file carries sku; they carry id, part, name, price"),
+    ):
         with pytest.raises(BadKey, match=words):
             states_of(landing.past(), [key])
 
@@ -233,7 +246,7 @@ def test_a_file_without_the_key_and_one_that_cannot_be_read_are_named(landing):
     landing.change(1, ("U", "Desk"), shape={"name": "string"})
     landing.change(2, ("U", 1, "a", "Sofa", None))
     (landing.folder / "20181215-090300000.parquet").write_bytes(b"PAR1 torn")
-    life, = states_of(landing.past(), [{"id": 1}])
+    (life,) = states_of(landing.past(), [{"id": 1}])
     assert [s.state["name"] for s in life.steps] == ["Lamp", "Sofa"]
     broken, lacking = life.words[-2:]
     assert broken.startswith("shop.item: 20181215-090300000.parquet cannot be read:")
@@ -243,7 +256,7 @@ def test_a_file_without_the_key_and_one_that_cannot_be_read_are_named(landing):
 def test_an_op_that_is_none_changes_nothing_and_is_shown(landing):
     landing.load([(1, "a", "Lamp", None)], minutes=-1)
     landing.change(1, (None, 1, "a", "Desk", None), ("X", 1, "a", "Sofa", None))
-    life, = states_of(landing.past(), [{"id": 1}])
+    (life,) = states_of(landing.past(), [{"id": 1}])
     assert [(s.meant, s.state["name"]) for s in life.steps[1:]] == [("no change: its Op is None", "Lamp"), ("no change: its Op is 'X'", "Lamp")]
 
 
@@ -253,7 +266,7 @@ def spoil(path: Path, *keep: range) -> None:
     tail = int.from_bytes(content[-8:-4], "little") + 8
     wrong = bytearray(b"\xff" * (len(content) - tail) + content[-tail:])
     for part in keep:
-        wrong[part.start:part.stop] = content[part.start:part.stop]
+        wrong[part.start : part.stop] = content[part.start : part.stop]
     path.write_bytes(bytes(wrong))
 
 
@@ -277,7 +290,7 @@ def test_whole_rows_are_read_only_where_the_key_stands(landing):
     key = pq.ParquetFile(path).metadata.row_group(0).column(0)
     start = key.dictionary_page_offset or key.data_page_offset
     spoil(path, range(start, start + key.total_compressed_size))
-    life, = states_of(landing.past(), [{"id": 2}])
+    (life,) = states_of(landing.past(), [{"id": 2}])
     assert not life.steps and not life.words
     assert states_of(landing.past(), [{"id": 3}])[0].words
 
@@ -292,7 +305,7 @@ def test_files_of_another_time_are_not_opened_and_what_they_held_is_unknown(land
         spoil(landing.folder / name)
     part = between(past, NINE + timedelta(minutes=15), NINE + timedelta(minutes=25))
     index = KeyIndex(["id"])
-    life, = states_of(part, [{"id": 1}], index=index)
+    (life,) = states_of(part, [{"id": 1}], index=index)
     assert [(s.meant, [(c.column, c.new, c.is_known) for c in s.cells]) for s in life.steps] == [
         ("updated", [("part", "a", False), ("name", "Sofa", False), ("price", Decimal("1.00"), False)])
     ]
@@ -304,7 +317,7 @@ def test_the_load_is_known_where_only_later_files_are_left_out(landing):
     landing.load([(1, "a", "Lamp", None)], minutes=-1)
     landing.change(10, ("U", 1, "a", "Desk", None))
     landing.change(20, ("D", 1, "a", None, None))
-    life, = states_of(between(landing.past(), until=NINE + timedelta(minutes=15)), [{"id": 1}])
+    (life,) = states_of(between(landing.past(), until=NINE + timedelta(minutes=15)), [{"id": 1}])
     assert [(s.meant, all(c.is_known for c in s.cells)) for s in life.steps] == [("inserted", True), ("updated", True)]
 
 
@@ -318,7 +331,7 @@ def test_a_second_key_opens_only_the_files_that_hold_it_also_when_all_others_are
     for path in landing.folder.glob("2*-*.parquet"):
         if path.name != "20181215-090700000.parquet":
             path.unlink()
-    life, = states_of(past, [{"id": 7}], index=index)
+    (life,) = states_of(past, [{"id": 7}], index=index)
     assert ([s.state["name"] for s in life.steps], index.opened, life.words) == (["Lamp", "Sofa"], 42, ())
 
 
@@ -354,8 +367,13 @@ def test_what_was_moved_to_an_archive_counts_once_and_its_time_tells_nothing(lan
     (landing.folder / "20181215-091000000.parquet").rename(there / "20181215-091000000.parquet")
     (there / "20181215-092000000.parquet").write_bytes((landing.folder / "20181215-092000000.parquet").read_bytes())
     os.utime(there / "20181215-091000000.parquet", (NINE.timestamp() + 9e6,) * 2)
-    life, = states_of(landing.past(archive=str(tmp_path / "archive")), [{"id": 1}])
-    assert [(s.state["name"], s.put is None, s.is_late) for s in life.steps] == [("Lamp", False, False), ("Desk", True, False), ("Sofa", False, False), ("Bed", False, False)]
+    (life,) = states_of(landing.past(archive=str(tmp_path / "archive")), [{"id": 1}])
+    assert [(s.state["name"], s.put is None, s.is_late) for s in life.steps] == [
+        ("Lamp", False, False),
+        ("Desk", True, False),
+        ("Sofa", False, False),
+        ("Bed", False, False),
+    ]
 
 
 def test_a_late_file_is_told_where_it_belongs_and_said_to_be_late(landing):
@@ -363,7 +381,7 @@ def test_a_late_file_is_told_where_it_belongs_and_said_to_be_late(landing):
     landing.change(10, ("U", 1, "a", "Desk", None), put=45)
     landing.change(20, ("U", 1, "a", "Sofa", None))
     landing.change(50, ("U", 1, "a", "Bed", None))
-    life, = states_of(landing.past(), [{"id": 1}])
+    (life,) = states_of(landing.past(), [{"id": 1}])
     assert [(s.state["name"], s.is_late) for s in life.steps] == [("Lamp", False), ("Desk", True), ("Sofa", False), ("Bed", False)]
     assert life.steps[1].put == NINE + timedelta(minutes=45, seconds=1) and life.steps[1].closed == NINE + timedelta(minutes=10)
 
@@ -381,7 +399,12 @@ def test_changes_from_before_a_reload_are_an_earlier_life_whose_rows_are_gone(la
     landing.change(70, ("U", 1, "a", "Sofa", "4.00"))
     earlier = Position(1, (RawFile("LOAD00000001.parquet", 1, 0.0),))  # what the lake is built on
     one, two = states_of(landing.past(position=earlier), [{"id": 1}, {"id": 2}])
-    assert [(s.meant, s.before, s.life) for s in one.steps] == [("updated", True, 1), ("updated", True, 1), ("inserted", False, 1), ("updated", False, 1)]
+    assert [(s.meant, s.before, s.life) for s in one.steps] == [
+        ("updated", True, 1),
+        ("updated", True, 1),
+        ("inserted", False, 1),
+        ("updated", False, 1),
+    ]
     assert [(c.column, c.old, c.is_known) for c in one.steps[0].cells] == [("part", None, False), ("name", None, False), ("price", None, False)]
     assert [(c.column, c.old, c.new) for c in one.steps[1].cells] == [("price", None, Decimal("2.00"))]
     assert [(s.meant, s.before, s.state is None) for s in two.steps] == [("deleted", True, True), ("inserted", False, False)]
@@ -393,7 +416,7 @@ def test_a_load_that_is_gone_is_said_and_rows_it_may_have_held_are_not_called_lo
     landing.change(10, ("U", 1, "a", "Desk", None))
     position = Position(1, landing.past().load)
     (landing.folder / "LOAD00000001.parquet").unlink()
-    life, = states_of(landing.past(position=position), [{"id": 1}])
+    (life,) = states_of(landing.past(position=position), [{"id": 1}])
     assert [s.meant for s in life.steps] == ["updated"]
     assert any("LOAD00000001.parquet of load 1 is no longer in the landing" in words for words in life.words)
     assert "what was there before is not known" in life.begins
@@ -404,7 +427,7 @@ def test_applied_files_that_are_gone_are_said(landing):
     landing.change(10, ("U", 1, "a", "Desk", None))
     gone = RawFile("20181215-090500000.parquet", 99, 0.0)
     position = Position(1, landing.past().load, last="20181215-091000000.parquet", window=((gone.path, gone.size),))
-    life, = states_of(landing.past(position=position), [{"id": 1}])
+    (life,) = states_of(landing.past(position=position), [{"id": 1}])
     assert any("20181215-090500000.parquet is no longer in landing or archive" in words for words in life.words)
 
 
@@ -413,7 +436,7 @@ def test_old_and_strange_values_are_told_and_compared(landing):
     row = (1, "0001-01-01 00:00:00", date(9999, 12, 31), float("nan"), b"\x00")
     landing.load([row], shape, minutes=-1)
     landing.change(1, ("U", *row), ("U", 1, None, *row[2:]), shape=shape)
-    life, = states_of(landing.past(), [{"id": 1}])
+    (life,) = states_of(landing.past(), [{"id": 1}])
     assert [(s.meant, [c.column for c in s.cells]) for s in life.steps[1:]] == [("changed nothing", []), ("updated", ["at"])]
 
 
@@ -423,5 +446,5 @@ def test_a_key_of_floating_point_is_found_whatever_the_sign_of_its_zero_and_a_na
     one, other = (float("nan"), float("nan")) if odd else (-0.0, 0.0)
     write_load(tmp_path, "shop.item", [(one, "first"), (1.5, "other")], shape)
     write_changes(tmp_path, "shop.item", [("U", other, "second")], "20181215-100100000", shape)
-    life, = states_of(open_changelog(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
+    (life,) = states_of(open_changelog(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
     assert [step.state["name"] for step in life.steps] == ["first", "second"]

@@ -1,4 +1,5 @@
 """`dmscdc history` and the exploration, as an analyst uses them: without Java, on the shop."""
+
 from __future__ import annotations
 
 import json
@@ -41,7 +42,12 @@ def shop(tmp_path_factory) -> Path:
     config = read_config(home)
     open_state(config.state, config.landing).put_settings(TableRef("shop", "item"), key="id,part")
     write_load(home / "landing", "shop.item", [(1, "a", "Lamp"), (1, "b", "Desk")], SHAPE, time=NINE)
-    for minutes, put, row in ((10, 10, ("U", 1, "a", SLY)), (15, 90, ("U", 1, "a", None)), (20, 20, ("D", 1, "a", None)), (30, 30, ("I", 1, "a", "null"))):
+    for minutes, put, row in (
+        (10, 10, ("U", 1, "a", SLY)),
+        (15, 90, ("U", 1, "a", None)),
+        (20, 20, ("D", 1, "a", None)),
+        (30, 30, ("I", 1, "a", "null")),
+    ):
         closed = NINE + timedelta(minutes=minutes)
         write_changes(home / "landing", "shop.item", [row], closed, SHAPE, time=NINE + timedelta(minutes=put, seconds=1))
     return home
@@ -57,7 +63,7 @@ def test_it_answers_without_java(shop):
     env = {**os.environ, "JAVA_HOME": "/nowhere", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
-    life, = json.loads(done.stdout)["lives"]
+    (life,) = json.loads(done.stdout)["lives"]
     assert [(s["number"], s["op"], s["meant"], s["life"], s["is_late"]) for s in life["steps"]] == [
         (1, "I", "inserted", 1, False),
         (2, "U", "updated", 1, False),
@@ -134,7 +140,10 @@ def test_a_life_of_too_many_steps_has_no_picture(tmp_path):
     assert (len(audit.life.steps), picture(audit)) == (MOST + 1, "") and "<svg" not in page("shop.item", [audit])
 
 
-@pytest.mark.parametrize("value, text", [(None, "null"), ("null", "'null'"), ("", "''"), (" x", "' x'"), ("a\x00b", "'a\\x00b'"), ("x" * 99, "x" * 59 + "…"), (-0.0, "-0.0")])
+@pytest.mark.parametrize(
+    "value, text",
+    [(None, "null"), ("null", "'null'"), ("", "''"), (" x", "' x'"), ("a\x00b", "'a\\x00b'"), ("x" * 99, "x" * 59 + "…"), (-0.0, "-0.0")],
+)
 def test_no_value_can_be_taken_for_another(value, text):
     assert shown(value) == text
 
@@ -144,7 +153,7 @@ def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_pictur
     papermill.execute_notebook(NOTEBOOK, tmp_path / "shown.ipynb", asked, progress_bar=False)
     cells = json.loads((tmp_path / "shown.ipynb").read_text())["cells"]
     data = [out["data"] for cell in cells for out in cell.get("outputs", []) if "data" in out]
-    table, = ("".join(one["text/html"]) for one in data if "<tr" in "".join(one.get("text/html", "")))
+    (table,) = ("".join(one["text/html"]) for one in data if "<tr" in "".join(one.get("text/html", "")))
     assert table.count("<tr") == 6 and "inserted again" in table and "late, 10:30:01" in table
     assert ["<svg" in "".join(one.get("image/svg+xml", "")) for one in data].count(True) == 1
     assert "load 1, put 2018-12-15 09:00:00 UTC" in json.dumps(data)
@@ -173,8 +182,15 @@ def test_of_a_file_that_cannot_be_read_nothing_is_claimed_and_somebody_must_look
     file.write_bytes(b"damaged")
     os.utime(file, ns=times)
     done = ask(tmp_path, "shop.item", "--key", "id=1", "--key", "part=a", "--json")
-    life, = json.loads(done.stdout)["lives"]
-    told = [(step["meant"], *[(cell["old"] if cell["is_known"] else "?", cell["new"]) for cell in step["cells"] if cell["column"] == "name"], step["life"]) for step in life["steps"]]
+    (life,) = json.loads(done.stdout)["lives"]
+    told = [
+        (
+            step["meant"],
+            *[(cell["old"] if cell["is_known"] else "?", cell["new"]) for cell in step["cells"] if cell["column"] == "name"],
+            step["life"],
+        )
+        for step in life["steps"]
+    ]
     assert told == [(meant, (old, new), number) for meant, old, new, number in expected]
     assert (done.exit_code, life["begins"], life["ends"], life["lake"]["verdict"]) == (3, begins, ends, "not compared")
     said = ask(tmp_path, "shop.item", "--key", "id=1", "--key", "part=a")
@@ -193,17 +209,24 @@ def test_of_a_table_whose_only_file_cannot_be_read_nothing_is_told(tmp_path):
 
 def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path):
     for number, key in enumerate(({"id": "7", "part": "a"}, {"name": "Bed"})):
-        papermill.execute_notebook(NOTEBOOK, tmp_path / f"{number}.ipynb", {"folder": str(shop), "table": "shop.item", "key": key}, progress_bar=False)
+        papermill.execute_notebook(
+            NOTEBOOK, tmp_path / f"{number}.ipynb", {"folder": str(shop), "table": "shop.item", "key": key}, progress_bar=False
+        )
         cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
         shown = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
-        assert "[]" not in shown and any(words in " ".join(shown) for words in ("None of the files read names this key.", "No row ever had these values.")), shown
+        assert "[]" not in shown and any(
+            words in " ".join(shown) for words in ("None of the files read names this key.", "No row ever had these values.")
+        ), shown
 
 
 def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake(tmp_path, spark):
     w = World(tmp_path, spark, {"id": "int", "name": "string"}).set(insert_only=True)
     w.load([(1, "a"), (1, "a"), (2, "b")])
     w.changes(1, [("I", 1, "c"), ("I", 3, "d")])
-    ask = lambda *more: CliRunner().invoke(app, ["history", "shop.item", "--key", "id=1", *more, "--folder", str(tmp_path), "--landing", str(w.landing), "--lake", str(tmp_path / "lake")])
+    ask = lambda *more: CliRunner().invoke(
+        app,
+        ["history", "shop.item", "--key", "id=1", *more, "--folder", str(tmp_path), "--landing", str(w.landing), "--lake", str(tmp_path / "lake")],
+    )
     (before,) = json.loads(ask("--json").stdout)["lives"]  # nothing is loaded yet
     assert [(step["meant"], step["state"]["name"]) for step in before["steps"]] == [("inserted", "a"), ("inserted", "a"), ("inserted", "c")]
     assert w.go().verdict == "ok"
@@ -216,5 +239,7 @@ def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake
     assert (life["lake"]["verdict"], len(life["lake"]["rows"])) == ("agrees", 3)
     (file,) = [path for path in w.folder.rglob("*.parquet") if "c" in pq.read_table(path)["name"].to_pylist()]
     rows = pq.read_table(file)
-    pq.write_table(rows.set_column(rows.schema.get_field_index("name"), "name", pa.array(["x" if v == "c" else v for v in rows["name"].to_pylist()])), file)
+    pq.write_table(
+        rows.set_column(rows.schema.get_field_index("name"), "name", pa.array(["x" if v == "c" else v for v in rows["name"].to_pylist()])), file
+    )
     assert ask().exit_code == 3 and "differs: name." in " ".join(ask().stdout.split())

@@ -1,4 +1,5 @@
 """A row's life beside the lake that the loaders made of the same files: four tables, each loaded by real passes."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -9,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
-from world import World, closed, replay
 
 from dmscdc.cli.main import app
-from dmscdc.history.audit import Commits, lake_rows, audit_row
+from dmscdc.history.audit import Commits, audit_row, lake_rows
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.service.config import write_config
+from world import World, closed, replay
 
 pytestmark = pytest.mark.test
 
@@ -74,11 +75,14 @@ def test_each_step_names_the_first_commit_that_held_it_so_a_late_file_is_known_a
 
 def test_where_an_entry_of_the_journal_is_gone_nothing_is_said_of_what_it_may_have_held_first(world):
     class Forgetful:
-        def __getattr__(self, name): return getattr(world.lake_table, name)
+        def __getattr__(self, name):
+            return getattr(world.lake_table, name)
+
         def at(self, number):
             if number == 2:
                 raise FileNotFoundError("000000000002.json")
             return world.lake_table.at(number)
+
     (audit,), _ = audit_row(str(world.landing), Forgetful(), {"id": 1})
     assert [s.known and s.known.number for s in audit.life.steps] == [1, None, 4]
 
@@ -92,7 +96,9 @@ def test_few_entries_are_read_to_find_the_first_of_many_commits(world):
             read.append(number)
             position = world.lake_table.at(4 if number >= 67 else 1).position
             return replace(head, number=number, at=f"{made(number):%Y-%m-%dT%H:%M:%SZ}", position=position)
+
     from dmscdc.history.changelog import open_changelog
+
     past = open_changelog(str(world.landing), world.ref)
     late = next(f for f in past.changes if f.name == closed(15) + ".parquet")
     assert Commits(Long(), Long().at(5000)).first(past, late).number == 67
@@ -166,8 +172,12 @@ def test_after_a_reload_that_is_not_loaded_yet_the_life_is_told_and_nothing_comp
 
 def test_a_format_whose_files_are_not_plain_is_read_by_spark_or_said_not_to_be_read(world, spark):
     class Other:
-        def __getattr__(self, name): return getattr(world.lake_table, name)
-        def plain(self): return None
+        def __getattr__(self, name):
+            return getattr(world.lake_table, name)
+
+        def plain(self):
+            return None
+
     (without,), _ = audit_row(str(world.landing), Other(), {"id": 1})
     (with_spark,), _ = audit_row(str(world.landing), Other(), {"id": 1}, spark=lambda: spark)
     assert (without.verdict, without.rows) == ("not compared", None)
@@ -190,7 +200,8 @@ def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
 
 @pytest.mark.parametrize("number", ["0", "-1", "99"])
 def test_a_commit_that_is_not_there_is_said_before_spark_starts(world, monkeypatch, number):
-    if not (world.root / "dmscdc.toml").exists(): write_config(world.root, landing="landing", lake="lake", settle=0)
+    if not (world.root / "dmscdc.toml").exists():
+        write_config(world.root, landing="landing", lake="lake", settle=0)
     monkeypatch.setattr("dmscdc.cli.ask.session", lambda *places: pytest.fail("Spark was started"))
     done = CliRunner().invoke(app, ["as-of", "shop.item", "--commit", number, "--folder", str(world.root)])
     assert (done.exit_code, "there is no commit " + number + "; there are 1 to " in done.output) == (2, True), done.output

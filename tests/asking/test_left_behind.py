@@ -1,4 +1,5 @@
 "What the lake has not applied, nobody who asks for what it holds is told: a feed, a type-2 table, a history and an oracle in plain Python."
+
 from __future__ import annotations
 
 import os
@@ -15,22 +16,27 @@ from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.reconcile.explain import pending
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
-
 from world import World
 
 pytestmark = pytest.mark.test
 
 SCHEMA = {"id": "int", "a": "string"}
 LOAD = {1: "x", 2: "y", 3: "z"}
-FILES = {"20240101-120100000": {2: "first"}, "20240103-120000000": {1: "TOOLATE", 2: "TOOLATE"}, "20240106-120000000": {3: "last"},
-         "20240106-115000000": {2: "LATE"}, "20240106-121000000": {2: "new"}}
+FILES = {
+    "20240101-120100000": {2: "first"},
+    "20240103-120000000": {1: "TOOLATE", 2: "TOOLATE"},
+    "20240106-120000000": {3: "last"},
+    "20240106-115000000": {2: "LATE"},
+    "20240106-121000000": {2: "new"},
+}
 OLD, TOO_LATE, LAST, LATE, NEW = FILES
 
 
 def oracle(*files: str) -> list[tuple]:
     "The table after the load and these files."
     table = dict(LOAD)
-    for name in sorted(files): table |= FILES[name]
+    for name in sorted(files):
+        table |= FILES[name]
     return sorted(table.items())
 
 
@@ -49,7 +55,8 @@ def begun(root, spark, **settings) -> World:
     return w
 
 
-def position(w: World) -> Position: return Position.from_json(dict(w.lake_table.head().position))
+def position(w: World) -> Position:
+    return Position.from_json(dict(w.lake_table.head().position))
 
 
 def asked(w: World) -> list[list[tuple]]:
@@ -98,9 +105,11 @@ def test_a_history_says_that_a_step_was_left_out_and_nothing_of_it_is_under_way(
     w = begun(tmp_path, spark)
     put(w, TOO_LATE, at=time.time() + 1)
     w.idle()
+
     def told():
         line, past = audit_row(str(w.landing), w.lake_table, {"id": 1})[0][0], open_changelog(str(w.landing), w.ref, position=position(w))
         return line.waiting, line.left_out, line.verdict, lake_sentence(line), [f.name for f in pending(past, position(w)).files]
+
     assert told()[:3] == ((2,), (), "agrees") and told()[4] == [f"{TOO_LATE}.parquet"]
     w.state.instruct(w.ref, {"kind": "accept"})
     w.go()
@@ -111,9 +120,11 @@ def test_a_history_says_that_a_step_was_left_out_and_nothing_of_it_is_under_way(
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_landing_that_was_copied_is_all_applied(tmp_path, spark, count):
     w = begun(tmp_path, spark)
-    if count == 2: (put(w, TOO_LATE, at=time.time() + 1), w.state.instruct(w.ref, {"kind": "replay", "files": [f"{TOO_LATE}.parquet"]}), w.go())
+    if count == 2:
+        (put(w, TOO_LATE, at=time.time() + 1), w.state.instruct(w.ref, {"kind": "replay", "files": [f"{TOO_LATE}.parquet"]}), w.go())
     for path in w.raw.iterdir():
-        if not path.name.startswith("LOAD"): os.utime(path, (time.time() + 9, time.time() + 9))
+        if not path.name.startswith("LOAD"):
+            os.utime(path, (time.time() + 9, time.time() + 9))
     assert "as if the landing had been copied" in w.idle().words
     applied = [OLD, LAST, *[TOO_LATE] * (count - 1)]
     assert asked(w) == [oracle(*applied)] * 3

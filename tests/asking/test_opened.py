@@ -1,4 +1,5 @@
 "What `dmscdc.open` answers, beside a dictionary that the test changes like the source and beside DuckDB, which reads the same files."
+
 from __future__ import annotations
 
 import shutil
@@ -40,7 +41,8 @@ def home(spark, tmp_path_factory):
 SOURCE = {**{key: row for key, row in ROWS.items() if key != 4}, 3: (date(2020, 2, 29), "moved", Decimal("0.05")), 20: (None, None, None)}
 
 
-def of(rows) -> dict: return {row["id"]: (row["day"], row["name"], row["price"]) for row in rows}
+def of(rows) -> dict:
+    return {row["id"]: (row["day"], row["name"], row["price"]) for row in rows}
 
 
 def test_rows_are_those_of_the_source_and_of_another_reader_without_spark(home):
@@ -78,24 +80,31 @@ def test_what_a_page_shows_is_escaped_and_tells_what_is_left_out(home):
     page = lake["shop.ware"].rows()._repr_html_()
     assert "ware 1 &lt;b&gt;" in page and "<b>" not in page and "http" not in page and "<script" not in page
     assert lake._ipython_key_completions_() == ["shop.ware"] and "shop.ware" in lake._repr_html_()
-    assert lake.tables().to_arrow().select(["table", "rows", "verdict", "next"]).to_pylist() == [{"table": "shop.ware", "rows": len(SOURCE), "verdict": "nothing", "next": ""}]
+    assert lake.tables().to_arrow().select(["table", "rows", "verdict", "next"]).to_pylist() == [
+        {"table": "shop.ware", "rows": len(SOURCE), "verdict": "nothing", "next": ""}
+    ]
 
 
 def test_a_table_that_is_not_there_is_refused_in_the_words_of_the_command(home):
-    with pytest.raises(DmscdcError, match="shop.ware"): dmscdc.open(home)["shop.wares"]
-    with pytest.raises(BadKey, match=r"history\(id=1001\)"): dmscdc.open(home)["shop.ware"].history()
-    with pytest.raises(ValueError, match="give one of them"): dmscdc.open(home)["shop.ware"].as_of("2018-12-15T12:00Z", commit=1)
+    with pytest.raises(DmscdcError, match="shop.ware"):
+        dmscdc.open(home)["shop.wares"]
+    with pytest.raises(BadKey, match=r"history\(id=1001\)"):
+        dmscdc.open(home)["shop.ware"].history()
+    with pytest.raises(ValueError, match="give one of them"):
+        dmscdc.open(home)["shop.ware"].as_of("2018-12-15T12:00Z", commit=1)
 
 
 def test_rows_before_the_first_pass_and_of_a_damaged_lake_are_refused(home, tmp_path):
     write_load(tmp_path / "landing", "shop.ware", [(1, "a")], {"id": "int", "name": "string"})
     write_config(tmp_path, landing="landing", lake="lake", settle=0)
     open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "ware"), key="id")
-    with pytest.raises(UnknownTable, match="no commit of it yet: dmscdc pass --only shop.ware"): dmscdc.open(tmp_path)["shop.ware"].rows()
+    with pytest.raises(UnknownTable, match="no commit of it yet: dmscdc pass --only shop.ware"):
+        dmscdc.open(tmp_path)["shop.ware"].rows()
     copied = tmp_path / "copied"
     shutil.copytree(home, copied)
     file = next((copied / "lake" / "shop" / "ware").rglob("*.parquet"))
     content = bytearray(file.read_bytes())
     content[len(content) // 3] ^= 1
     file.write_bytes(content)
-    with pytest.raises(LakeDamaged, match=file.name): dmscdc.open(copied)["shop.ware"].rows()
+    with pytest.raises(LakeDamaged, match=file.name):
+        dmscdc.open(copied)["shop.ware"].rows()

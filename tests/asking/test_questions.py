@@ -1,4 +1,5 @@
 "Changes, searches, blame and the table as of then at the command line, without Java, beside a database in a dictionary whose random life the files tell."
+
 from __future__ import annotations
 
 import json
@@ -29,6 +30,7 @@ SHAPE = {"id": "int", "name": "string", "qty": "int"}
 @dataclass
 class Life:
     "What happened to the source, in order."
+
     states: list[dict[int, tuple]] = field(default_factory=list)  # after the load, and after each file
     changes: list[dict] = field(default_factory=list)  # of the change files, as the command is to name them
     wrote: dict[int, dict[str, str]] = field(default_factory=dict)  # of rows that are there: the file that gave each column its value
@@ -51,7 +53,15 @@ def told(tmp_path_factory) -> tuple[Path, Life]:
             op = luck.choice("UUD") if key in rows else "I"
             old, new = rows.get(key), draw() if op != "D" else None
             names = [name for name, was, now in zip(("name", "qty"), old or (), new or ()) if was != now] if old else ["id", "name", "qty"]
-            life.changes.append({"key": key, "op": op, "file": file, "row": len(lines), "cells": [] if op == "D" else [n for n in names if op == "U" or n == "id" or new[n == "qty"] is not None]})
+            life.changes.append(
+                {
+                    "key": key,
+                    "op": op,
+                    "file": file,
+                    "row": len(lines),
+                    "cells": [] if op == "D" else [n for n in names if op == "U" or n == "id" or new[n == "qty"] is not None],
+                }
+            )
             lines.append((op, key, *(new or old)))
             if op == "D":
                 del rows[key], life.wrote[key]
@@ -75,8 +85,10 @@ def asked(home: Path, *words: str):
 def test_every_change_is_told_with_what_differs(told):
     home, life = told
     found = asked(home, "changes", "shop.item")
-    assert [{**{n: one[n] for n in ("op", "file", "row")}, "key": one["key"]["id"], "cells": [c["column"] for c in one["cells"] if c["column"] != "id"]} for one in found] == [
-        {**one, "cells": [name for name in one["cells"] if name != "id"]} for one in life.changes]
+    assert [
+        {**{n: one[n] for n in ("op", "file", "row")}, "key": one["key"]["id"], "cells": [c["column"] for c in one["cells"] if c["column"] != "id"]}
+        for one in found
+    ] == [{**one, "cells": [name for name in one["cells"] if name != "id"]} for one in life.changes]
     second = lambda number: f"2018-12-15T10:00:{number:02d}Z"  # in which the file was closed
     files = lambda first, last: [f"{closed(number)}.parquet" for number in range(first, last + 1)]
     since = asked(home, "changes", "shop.item", "--op", "D", "--since", second(4))
@@ -84,7 +96,9 @@ def test_every_change_is_told_with_what_differs(told):
     some = asked(home, "changes", "shop.item", "--between", second(4), second(8))
     assert some and some == [one for one in found if one["file"] in files(4, 8)]
     counted = asked(home, "changes", "shop.item", "--top", "keys")
-    assert {int(one["key"]): one["changes"] for one in counted} == {key: sum(one["key"] == key for one in life.changes) for key in {one["key"] for one in life.changes}}
+    assert {int(one["key"]): one["changes"] for one in counted} == {
+        key: sum(one["key"] == key for one in life.changes) for key in {one["key"] for one in life.changes}
+    }
     qty = asked(home, "changes", "shop.item", "--column", "qty")
     assert [(one["file"], one["row"]) for one in qty] == [(one["file"], one["row"]) for one in life.changes if "qty" in one["cells"]] and len(qty) > 3
 
@@ -92,18 +106,33 @@ def test_every_change_is_told_with_what_differs(told):
 def test_rows_are_found_by_what_they_once_had(told):
     home, life = told
     now = life.states[-1]
-    fits = {"name=Sample%": lambda row: (row[0] or "").startswith("Sample"), "name=Sample": lambda row: row[0] == "Sample", "qty=2": lambda row: row[1] == 2, "name = null": lambda row: row[0] is None,
-            "qty >= 2": lambda row: row[1] >= 2, "name != Sample": lambda row: row[0] not in (None, "Sample"), "name!=Sample%": lambda row: row[0] == "plain"}
+    fits = {
+        "name=Sample%": lambda row: (row[0] or "").startswith("Sample"),
+        "name=Sample": lambda row: row[0] == "Sample",
+        "qty=2": lambda row: row[1] == 2,
+        "name = null": lambda row: row[0] is None,
+        "qty >= 2": lambda row: row[1] >= 2,
+        "name != Sample": lambda row: row[0] not in (None, "Sample"),
+        "name!=Sample%": lambda row: row[0] == "plain",
+    }
     for words, test in fits.items():
         found = {line["key"]: line["has it now"] for line in asked(home, "find", "shop.item", words)}
-        expected = {f"id={key}": "the row is gone" if key not in now else "yes" if test(now[key]) else "no" for key, rows in life.had.items() if any(map(test, rows))}
+        expected = {
+            f"id={key}": "the row is gone" if key not in now else "yes" if test(now[key]) else "no"
+            for key, rows in life.had.items()
+            if any(map(test, rows))
+        }
         assert found == expected and len(set(found.values())) > 1, words
 
 
 def test_conditions_choose_rows_of_a_table_as_of_then_and_the_rows_whose_lives_are_told(told):
     home, life = told
     table, file = dmscdc.open(home)["shop.item"], f"{closed(6)}.parquet"
-    for words, test in ((["qty>1"], lambda row: row[1] > 1), (["qty<3", "name=Sample%"], lambda row: row[1] < 3 and (row[0] or "").startswith("Sample")), (["name=null"], lambda row: row[0] is None)):
+    for words, test in (
+        (["qty>1"], lambda row: row[1] > 1),
+        (["qty<3", "name=Sample%"], lambda row: row[1] < 3 and (row[0] or "").startswith("Sample")),
+        (["name=null"], lambda row: row[0] is None),
+    ):
         fitting = {key for key, row in life.states[6].items() if test(row)}
         shown = asked(home, "as-of", "shop.item", "--file", file, *(word for one in words for word in ("--where", one)))
         assert {int(row["id"]) for row in shown["first"]} == fitting and fitting, words
@@ -126,7 +155,12 @@ FILES = ["load", *(f"{closed(number)}.parquet" for number in range(1, 13))]
 
 def without_java(home: Path, *commands: list[str]) -> None:
     script = "\n".join(f"app({[*words, '--folder', str(home)]!r}, standalone_mode=False)" for words in commands)
-    done = subprocess.run([sys.executable, "-c", f"from dmscdc.cli.main import app\n{script}"], capture_output=True, text=True, env={"JAVA_HOME": "/nowhere", "PATH": "/nowhere"})
+    done = subprocess.run(
+        [sys.executable, "-c", f"from dmscdc.cli.main import app\n{script}"],
+        capture_output=True,
+        text=True,
+        env={"JAVA_HOME": "/nowhere", "PATH": "/nowhere"},
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -142,14 +176,23 @@ def test_the_table_after_every_file_is_the_source_s_without_java(told, tmp_path)
 def test_who_follows_a_table_has_the_source_after_every_part_without_java(told, tmp_path, way):
     home, life = told
     ends = [0, 1, 4, 5, 9, 12]
-    without_java(home, *(["feed", "shop.item", way, "--out", str(tmp_path / "parts"), "--cursor", str(tmp_path / "cursor.json"), "--to", FILES[end]] for end in ends))
+    without_java(
+        home,
+        *(
+            ["feed", "shop.item", way, "--out", str(tmp_path / "parts"), "--cursor", str(tmp_path / "cursor.json"), "--to", FILES[end]]
+            for end in ends
+        ),
+    )
     has, parts = {}, sorted((tmp_path / "parts").iterdir())
     for end, part in zip(ends, parts, strict=True):
         for row in pq.read_table(part).to_pylist():
             kind, values = row["_change_type"], (row["name"], row["qty"])
-            if kind == "reset": has.clear()
-            elif kind in ("update_preimage", "delete"): assert has.pop(row["id"]) == values
-            else: has[row["id"]] = values
+            if kind == "reset":
+                has.clear()
+            elif kind in ("update_preimage", "delete"):
+                assert has.pop(row["id"]) == values
+            else:
+                has[row["id"]] = values
         assert has == life.states[end], FILES[end]
 
 
@@ -164,14 +207,25 @@ def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
 
 def test_what_cannot_be_asked_is_refused_in_words(told):
     home, _ = told
-    for words, why in ((["find", "shop.item", "size=1"], "no file carries size"), (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"), (["find", "shop.item", "qty>many"], "'many' is no int32"), (["find", "shop.item", "qty"], "a condition is written price>=100"),
-                       (["history", "shop.item"], "--where 'price > 100'"), (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="), (["changes", "shop.item", "--op", "X"], "I, U or D"), (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),
-                       (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"), (["changes", "shop.item", "--column", "size"], "no change carries the column size")):
+    for words, why in (
+        (["find", "shop.item", "size=1"], "no file carries size"),
+        (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"),
+        (["find", "shop.item", "qty>many"], "'many' is no int32"),
+        (["find", "shop.item", "qty"], "a condition is written price>=100"),
+        (["history", "shop.item"], "--where 'price > 100'"),
+        (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="),
+        (["changes", "shop.item", "--op", "X"], "I, U or D"),
+        (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),
+        (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"),
+        (["changes", "shop.item", "--column", "size"], "no change carries the column size"),
+    ):
         done = CliRunner().invoke(app, [*words, "--folder", str(home)])
         assert done.exit_code == 2 and why in " ".join(done.output.split()), done.output
-    with pytest.raises(BadKey, match="name what a row had"): dmscdc.open(home)["shop.item"].find()
+    with pytest.raises(BadKey, match="name what a row had"):
+        dmscdc.open(home)["shop.item"].find()
     for ask in (dmscdc.open(home)["shop.item"].history, dmscdc.open(home)["shop.item"].find):
-        with pytest.raises(BadKey, match="no file carries size"): ask("size = 1")
+        with pytest.raises(BadKey, match="no file carries size"):
+            ask("size = 1")
 
 
 def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_type_cannot_hold(tmp_path):

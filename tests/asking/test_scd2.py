@@ -1,4 +1,5 @@
 """A type-2 table, built in steps, against a replay of the raw files in SQL."""
+
 from __future__ import annotations
 
 import random
@@ -21,9 +22,9 @@ from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef, day_before
 from dmscdc.load.process import process_table
 from dmscdc.scd2.plan import Scd2Position, next_step
-from dmscdc.scd2.update import Increment, read_versions, valid_at, update_versions
-from dmscdc.state.sqlite import SqliteState
+from dmscdc.scd2.update import Increment, read_versions, update_versions, valid_at
 from dmscdc.state.position import Position
+from dmscdc.state.sqlite import SqliteState
 from tiers import sampled
 from world import World, closed
 
@@ -38,6 +39,7 @@ DAY = datetime(2018, 12, 15, tzinfo=timezone.utc)
 @dataclass
 class Shop:
     "A table in a landing, with what the oracle must know of its files."
+
     root: Path
     spark: Any
     rows: list[dict] = field(default_factory=list)  # every row of every file that was put
@@ -45,16 +47,20 @@ class Shop:
     ignored: tuple[str, ...] = ()
     settings: DmsSettings = DmsSettings()
 
-    def __post_init__(self): SqliteState(self.root / "state.db").put_settings(TableRef.parse(TABLE), key="a,b")
+    def __post_init__(self):
+        SqliteState(self.root / "state.db").put_settings(TableRef.parse(TABLE), key="a,b")
 
     @property
-    def landing(self) -> str: return str(self.root / "landing")
+    def landing(self) -> str:
+        return str(self.root / "landing")
 
     @property
-    def places(self) -> list[str]: return [TABLE, self.landing, str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}"]
+    def places(self) -> list[str]:
+        return [TABLE, self.landing, str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}"]
 
     @property
-    def there(self) -> ParquetTable: return ParquetTable(str(self.root / "lake"), TableRef("shop", "item_scd2"))
+    def there(self) -> ParquetTable:
+        return ParquetTable(str(self.root / "lake"), TableRef("shop", "item_scd2"))
 
     def load(self, minute: float, *rows: tuple) -> None:
         "A load file over those before; what only its load brought is a copy in the oracle."
@@ -72,16 +78,31 @@ class Shop:
 
     def row(self, kind: int, file: str, n: int, op: str, values: tuple, at: datetime, whole: bool = True) -> dict:
         names = SCHEMA if whole else SHORT
-        return {"load": self.loads, "kind": kind, "file": file, "row": n, "op": op, "t": at, "whole": whole, "price": None, **dict(zip(names, values))}
+        return {
+            "load": self.loads,
+            "kind": kind,
+            "file": file,
+            "row": n,
+            "op": op,
+            "t": at,
+            "whole": whole,
+            "price": None,
+            **dict(zip(names, values)),
+        }
 
     def update(self, **more: Any) -> Increment:
-        return update_versions(*self.places, **{"landed": True, "settle": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more})
+        return update_versions(
+            *self.places, **{"landed": True, "settle": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more}
+        )
 
     def versions(self) -> list[tuple]:
         "All that the type-2 table says, as DuckDB reads its folder."
-        return self.query(f"select a, b, name, price, seen, {MINUTES('valid_from')}, {MINUTES('valid_to')}, is_current, position, position_to, _cdc_file, _cdc_row from v order by all")
+        return self.query(
+            f"select a, b, name, price, seen, {MINUTES('valid_from')}, {MINUTES('valid_to')}, is_current, position, position_to, _cdc_file, _cdc_row from v order by all"
+        )
 
-    def plain(self) -> list[tuple]: return [row[:8] for row in self.versions()]
+    def plain(self) -> list[tuple]:
+        return [row[:8] for row in self.versions()]
 
     def query(self, sql: str) -> list[tuple]:
         with duckdb.connect() as db:
@@ -89,7 +110,8 @@ class Shop:
             return db.execute(f"with v as (select * from read_parquet('{self.there.location}/*.parquet')) {sql}").fetchall()
 
     @property
-    def compared(self) -> list[str]: return [name for name in ("name", "price", "seen") if name not in self.ignored]
+    def compared(self) -> list[str]:
+        return [name for name in ("name", "price", "seen") if name not in self.ignored]
 
     def broken(self) -> list[tuple]:
         "Versions that overlap or are empty, equal one that they meet, or are current where they should not be."
@@ -99,7 +121,8 @@ class Shop:
             select n.* from n left join n m on (m.a, m.b, m.i) = (n.a, n.b, n.i + 1) where n.valid_to <= n.valid_from or n.valid_to > m.valid_from
             or (n.valid_to is null) <> n.is_current or n.is_current and n.i < n.many or n.valid_to = m.valid_from and {same}""")
 
-    def files(self) -> set[str]: return {f.name for f in self.there.journal.head().files}
+    def files(self) -> set[str]:
+        return {f.name for f in self.there.journal.head().files}
 
     def mirror(self, cut: str = "") -> None:
         "The mirror's commit of all that landed, as a pass would leave it."
@@ -110,7 +133,8 @@ class Shop:
         lake.advance(Transaction(lake.head(), at.to_json(), "test", (), KEY)).commit()
 
 
-def MINUTES(name: str) -> str: return f"epoch({name} - timestamptz '2018-12-15 00:00:00+00') / 60"
+def MINUTES(name: str) -> str:
+    return f"epoch({name} - timestamptz '2018-12-15 00:00:00+00') / 60"
 
 
 ORACLE = """
@@ -137,7 +161,9 @@ def oracle(shop: Shop) -> list[tuple]:
     "Versions out of the rows that were put, in SQL: the state in each moment, and where it differs from the one before."
     with duckdb.connect() as db:
         db.execute("set timezone = 'UTC'")
-        db.execute('create table rows (load int, kind int, file text, "row" int, op text, t timestamptz, whole bool, price int, a int, b text, name text, seen text)')
+        db.execute(
+            'create table rows (load int, kind int, file text, "row" int, op text, t timestamptz, whole bool, price int, a int, b text, name text, seen text)'
+        )
         names = ("load", "kind", "file", "row", "op", "t", "whole", "price", "a", "b", "name", "seen")
         db.executemany(f"insert into rows values ({', '.join('?' * len(names))})", [[row.get(n) for n in names] for row in shop.rows])
         return db.execute(ORACLE.format(same=", ".join(["alive", *shop.compared]), minutes=f"{MINUTES('t')}, {MINUTES('t2')}")).fetchall()
@@ -152,7 +178,8 @@ def some_changes(chance: random.Random, count: int) -> list[tuple]:
     return made
 
 
-def without_price(rows: list[tuple]) -> list[tuple]: return [(*row[:4], row[5]) for row in rows]
+def without_price(rows: list[tuple]) -> list[tuple]:
+    return [(*row[:4], row[5]) for row in rows]
 
 
 def some_file(shop: Shop, chance: random.Random, minute: float, *more: tuple, short: bool = False, late: float = 1) -> None:
@@ -161,14 +188,17 @@ def some_file(shop: Shop, chance: random.Random, minute: float, *more: tuple, sh
     shop.put(minute, *(without_price(rows) if short else rows), schema=SHORT if short else SCHEMA, late=late)
 
 
-def said(frame: Any, names: list[str]) -> list[str]: return sorted(str(tuple(row)) for row in frame.select(*names).collect())
+def said(frame: Any, names: list[str]) -> list[str]:
+    return sorted(str(tuple(row)) for row in frame.select(*names).collect())
 
 
 @pytest.fixture
-def shop(tmp_path, spark): return Shop(tmp_path, spark)
+def shop(tmp_path, spark):
+    return Shop(tmp_path, spark)
 
 
-def first_load(shop: Shop) -> None: shop.load(540, *[(n, b, "Tent", 1, "p") for n in range(5) for b in "xy"])
+def first_load(shop: Shop) -> None:
+    shop.load(540, *[(n, b, "Tent", 1, "p") for n in range(5) for b in "xy"])
 
 
 def test_steps_cut_anywhere_equal_the_replay_and_one_weaving_of_all_and_every_moment_equals_the_table_as_of_then(shop):
@@ -177,7 +207,8 @@ def test_steps_cut_anywhere_equal_the_replay_and_one_weaving_of_all_and_every_mo
     some_file(shop, chance, 545)
     shop.update()
     assert shop.plain() == oracle(shop) and shop.broken() == []
-    for minute in (550, 565): some_file(shop, chance, minute, short=minute == 550)
+    for minute in (550, 565):
+        some_file(shop, chance, minute, short=minute == 550)
     shop.update()
     some_file(shop, chance, 555, late=1200, short=True)
     some_file(shop, chance, 560, late=1201)
@@ -272,7 +303,10 @@ def test_the_change_sequence_orders_changes_where_all_carry_it(shop):
     assert shown == [("Tent", "09:00:00.000"), ("First", "09:09:00.100"), ("Second", "09:09:00.200")] and at
     shop.settings = DmsSettings()
     shop.put(560, ("U", 1, "x", "Third", 1, "p"))
-    with pytest.raises(Refused, match="changes are ordered by seq, and new ones do not carry it. Rebuild all versions: dmscdc scd2 shop.item --rebuild"): shop.update()
+    with pytest.raises(
+        Refused, match="changes are ordered by seq, and new ones do not carry it. Rebuild all versions: dmscdc scd2 shop.item --rebuild"
+    ):
+        shop.update()
 
 
 def test_nothing_new_starts_no_spark_and_whoever_comes_second_or_reads_a_file_that_changes_commits_nothing(shop):
@@ -286,14 +320,16 @@ def test_nothing_new_starts_no_spark_and_whoever_comes_second_or_reads_a_file_th
         file.touch()
         return shop.spark
 
-    with pytest.raises(CommitConflict, match="20181215-092000000.parquet is another file now, or gone; nothing was committed"): shop.update(spark=touched)
+    with pytest.raises(CommitConflict, match="20181215-092000000.parquet is another file now, or gone; nothing was committed"):
+        shop.update(spark=touched)
     assert shop.versions() == before and shop.there.head().number == 1
 
     def overtaken():
         shop.update()
         return shop.spark
 
-    with pytest.raises(CommitConflict, match="another writer made commit 2"): shop.update(spark=overtaken)
+    with pytest.raises(CommitConflict, match="another writer made commit 2"):
+        shop.update(spark=overtaken)
     assert shop.there.head().number == 2 and shop.plain() == oracle(shop)
     assert shop.update(spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
 
@@ -338,25 +374,36 @@ def test_a_late_file_waits_as_long_as_a_woven_file_after_it_is_gone(shop):
 
 def test_what_cannot_be_is_refused_and_nothing_is_made(shop, tmp_path):
     first_load(shop)
-    with pytest.raises(Refused, match="no lake table yet: dmscdc pass --only shop.item, or add --to landed"): shop.update(landed=False)
-    with pytest.raises(BadSetting, match="column a cannot be ignored"): shop.update(ignored=["a"])
-    with pytest.raises(UnknownTable, match="versions need a key, and none is set: dmscdc table set shop.other --key"): update_versions("shop.other", *shop.places[1:])
+    with pytest.raises(Refused, match="no lake table yet: dmscdc pass --only shop.item, or add --to landed"):
+        shop.update(landed=False)
+    with pytest.raises(BadSetting, match="column a cannot be ignored"):
+        shop.update(ignored=["a"])
+    with pytest.raises(UnknownTable, match="versions need a key, and none is set: dmscdc table set shop.other --key"):
+        update_versions("shop.other", *shop.places[1:])
     assert shop.update(settle=1e10).notes == ("shop.item: load 1 may still be written, it is applied once it is complete",)
     write_load(shop.landing, "shop.item_scd2", [(1,)], {"id": "int"})
-    with pytest.raises(Refused, match="shop.item_scd2: the source has a table of this name"): shop.update()
+    with pytest.raises(Refused, match="shop.item_scd2: the source has a table of this name"):
+        shop.update()
     shutil.rmtree(tmp_path / "landing/shop/item_scd2")
     assert shop.there.head() is None
     shop.there.advance(Transaction(None, Position().to_json(), "a pass", (), KEY)).commit()
-    with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"): shop.update()
+    with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"):
+        shop.update()
 
 
 def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
     at = lambda minute: (DAY + timedelta(minutes=minute)).timestamp()
     for minute, name, put in ((0, "load", 0), (10, "a", 10)):
-        if name == "load": write_load(tmp_path, TABLE, [(1, "x", "one", 1, "")], SCHEMA, time=at(20))
-        else: write_changes(tmp_path, TABLE, [("U", 1, "x", name, 1, "")], DAY + timedelta(minutes=minute), SCHEMA, time=at(put) + 1)
+        if name == "load":
+            write_load(tmp_path, TABLE, [(1, "x", "one", 1, "")], SCHEMA, time=at(20))
+        else:
+            write_changes(tmp_path, TABLE, [("U", 1, "x", name, 1, "")], DAY + timedelta(minutes=minute), SCHEMA, time=at(put) + 1)
     late = write_changes(tmp_path, TABLE, [("U", 1, "x", "late", 1, "")], DAY + timedelta(minutes=8), SCHEMA, time=at(22))
-    past = open_changelog(str(tmp_path), TableRef.parse(TABLE), position=Position(2, open_changelog(str(tmp_path), TableRef.parse(TABLE)).load, cut=f"{DAY:%Y/%m/%d}/20181215-001000000.parquet"))
+    past = open_changelog(
+        str(tmp_path),
+        TableRef.parse(TABLE),
+        position=Position(2, open_changelog(str(tmp_path), TableRef.parse(TABLE)).load, cut=f"{DAY:%Y/%m/%d}/20181215-001000000.parquet"),
+    )
     for listed, said in ((21, [late.name]), (23, [])):
         built = Scd2Position(Position(2, past.load, listed_at=at(listed), cut=past.before[-1].path), 0, 1, at(20))
         notes = next_step(past, 2, past.changes, built).notes
@@ -367,20 +414,35 @@ def test_a_late_file_of_a_load_that_was_replaced_is_said(tmp_path):
 @pytest.mark.parametrize("kind", sampled(["double", "float"], "double"))
 def test_both_zeros_have_one_line_of_versions_and_so_have_all_nans(tmp_path, spark, kind):
     world = World(tmp_path, spark, {"k": kind, "name": "string"}).set(key="k")
-    world.load([(-0.0, "zero"), (1.5, "other"), (float("nan"), "none")], time=DAY).changes(1, [("U", 0.0, "nought"), ("U", float("nan"), "no number")])
+    world.load([(-0.0, "zero"), (1.5, "other"), (float("nan"), "none")], time=DAY).changes(
+        1, [("U", 0.0, "nought"), ("U", float("nan"), "no number")]
+    )
     world.changes(3, [("D", -0.0, None), ("U", -float("nan"), "nothing")]).changes(4, [("I", 0.0, "again")])
 
     def versions() -> dict[str, tuple[bool, int]]:
         "By name: whether it is valid, and how many versions its key has."
-        rows = [row for path in Path(update_versions(*world.places, landed=True, settle=0, spark=lambda: spark).location).rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
+        rows = [
+            row
+            for path in Path(update_versions(*world.places, landed=True, settle=0, spark=lambda: spark).location).rglob("*.parquet")
+            for row in pq.read_table(path).to_pylist()
+        ]
         same = lambda a, b: a == b or a != a and b != b  # noqa: E731
         return {row["name"]: (row["is_current"], sum(same(row["k"], other["k"]) for other in rows)) for row in rows}
 
     late = {name: world.raw / f"{closed(name)}.parquet" for name in (3, 4)}
     kept = {name: path.rename(tmp_path / path.name) for name, path in late.items()}
     assert versions() == {"zero": (False, 2), "nought": (True, 2), "other": (True, 1), "none": (False, 2), "no number": (True, 2)}
-    for name, path in kept.items(): path.rename(late[name])
-    told = {"zero": (False, 3), "nought": (False, 3), "again": (True, 3), "other": (True, 1), "none": (False, 3), "no number": (False, 3), "nothing": (True, 3)}
+    for name, path in kept.items():
+        path.rename(late[name])
+    told = {
+        "zero": (False, 3),
+        "nought": (False, 3),
+        "again": (True, 3),
+        "other": (True, 1),
+        "none": (False, 3),
+        "no number": (False, 3),
+        "nothing": (True, 3),
+    }
     assert versions() == told
     world.changes(2, [("U", 0.0, "late"), ("U", float("nan"), "late too")])
     assert versions() == {**{name: (now, count + (count > 1)) for name, (now, count) in told.items()}, "late": (False, 4), "late too": (False, 4)}

@@ -1,4 +1,5 @@
 "Files from before the look-back window: touched, brought with an old time, moved away. The plan and all who ask, against an oracle in plain Python."
+
 from __future__ import annotations
 
 import os
@@ -7,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_left_behind import LAST, NEW, OLD, TOO_LATE, asked, begun, oracle, position, put
 
 from dmscdc.errors import NoFeed
 from dmscdc.history.as_of import as_of
@@ -15,18 +17,18 @@ from dmscdc.history.changelog import held_by, open_changelog
 from dmscdc.history.feed import feed
 from dmscdc.scd2.update import update_versions
 from dmscdc.state.position import Position
-
-from test_left_behind import LAST, NEW, OLD, TOO_LATE, asked, begun, oracle, position, put
 from world import World
 
 pytestmark = pytest.mark.test
 
 
 @pytest.fixture
-def w(tmp_path, spark) -> World: return begun(tmp_path, spark)
+def w(tmp_path, spark) -> World:
+    return begun(tmp_path, spark)
 
 
-def move(w: World, name: str) -> Path: return (w.raw / f"{name}.parquet").rename(w.root / name)
+def move(w: World, name: str) -> Path:
+    return (w.raw / f"{name}.parquet").rename(w.root / name)
 
 
 def held(w: World, at: Position | None = None) -> list[str]:
@@ -82,7 +84,8 @@ def test_who_asks_is_told_of_files_that_were_moved_away_without_an_archive(w):
     words = "1 change file from before the look-back window (from 20240105-120000000) had been applied, and 0 of them lie in landing or archive as they were"
     past = open_changelog(str(w.landing), w.ref, position=position(w))
     assert [words in gap for gap in as_of(w.spark, held_by(past, position(w)), ["id"]).gaps] == [True], "said once"
-    with pytest.raises(NoFeed, match="look-back window"): feed(w.spark, past, ["id"], None, position(w))
+    with pytest.raises(NoFeed, match="look-back window"):
+        feed(w.spark, past, ["id"], None, position(w))
     assert words in audit_row(str(w.landing), w.lake_table, {"id": 2})[0][0].life.words[0]
     told = update_versions(*w.places, settle=0, spark=lambda: w.spark)
     assert told.verdict == "attention" and "1 change file from before the look-back window, which the lake has applied" in told.notes[0]
@@ -106,11 +109,14 @@ def test_a_rewind_from_before_the_window_is_sure_where_all_files_are_there(w, go
     w.state.instruct(w.ref, {"kind": "replay", "files": [f"{TOO_LATE}.parquet"]})
     w.go()
     assert w.lake("id, a") == oracle(OLD, TOO_LATE, LAST)
-    if gone: move(w, TOO_LATE)
+    if gone:
+        move(w, TOO_LATE)
     w.state.instruct(w.ref, {"kind": "rewind", "to": f"{OLD}.parquet"})
     done = w.go()
     assert done.verdict == ("attention" if gone else "ok"), done.words
-    assert gone == ("2 change files from before the look-back window" in done.words and "but 1; if one is gone that sorts after 20240101" in done.words)
+    assert gone == (
+        "2 change files from before the look-back window" in done.words and "but 1; if one is gone that sorts after 20240101" in done.words
+    )
     assert gone or (w.lake("id, a") == oracle(OLD, TOO_LATE, LAST) and held(w) == [OLD, TOO_LATE, LAST])
 
 

@@ -1,18 +1,19 @@
 "Many columns: what Spark is asked for does not grow with their square. Nothing is timed."
+
 from __future__ import annotations
 
 import sys
 
 import pytest
+from raw_replay import T
 
-from dmscdc.scd2 import update as scd2_table
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog, upto
 from dmscdc.history.feed import feed
 from dmscdc.history.span import landed
+from dmscdc.scd2 import update as scd2_table
 from dmscdc.state.registry import open_state
-from raw_replay import T
 from tiers import sampled
 from world import closed
 
@@ -36,7 +37,8 @@ def versions(spark, folder):
     open_state(state).put_settings(T, key="id")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scd2_table, "stage_versions", lambda spark, scd2, transaction, rows, *more: made.append(rows) or sys.exit())
-        with pytest.raises(SystemExit): scd2_table.update_versions(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
+        with pytest.raises(SystemExit):
+            scd2_table.update_versions(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
     return made[0]
 
 
@@ -44,8 +46,11 @@ def questions(spark, folder):
     past = open_changelog(str(folder), T)
     first = landed(upto(past, "load"))
     return {
-        "versions": lambda: versions(spark, folder), "as-of": lambda: as_of(spark, past, ["id"]).rows, "feed": lambda: feed(spark, past, ["id"], first).rows,
-        "feed full": lambda: feed(spark, past, ["id"], first, net=False).rows, "feed reset": lambda: feed(spark, past, ["id"], net=False).rows,
+        "versions": lambda: versions(spark, folder),
+        "as-of": lambda: as_of(spark, past, ["id"]).rows,
+        "feed": lambda: feed(spark, past, ["id"], first).rows,
+        "feed full": lambda: feed(spark, past, ["id"], first, net=False).rows,
+        "feed reset": lambda: feed(spark, past, ["id"], net=False).rows,
     }
 
 

@@ -1,4 +1,5 @@
 "S3 and Glue as moto's server speaks them, on loopback, for all tests of this folder."
+
 from __future__ import annotations
 
 import secrets
@@ -7,9 +8,8 @@ import threading
 import pytest
 from moto.server import ThreadedMotoServer
 
-from dmscdc.storage.filesystem import client
-
 from aws.usual import usual
+from dmscdc.storage.filesystem import client
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,8 @@ def moto():
 @pytest.fixture
 def aws(moto, monkeypatch):
     "The usual configuration, pointing there; its address."
-    with usual(monkeypatch, AWS_ENDPOINT_URL=moto): yield moto
+    with usual(monkeypatch, AWS_ENDPOINT_URL=moto):
+        yield moto
 
 
 @pytest.fixture
@@ -43,7 +44,8 @@ def strict(bucket, monkeypatch):
     inner = server._server.app
 
     def app(environ, start):
-        with one: return list(inner(environ, start))
+        with one:
+            return list(inner(environ, start))
 
     server._server.app = app
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))

@@ -1,4 +1,5 @@
 "DynamoDB for tests: a server of their own. `from aws.dynamo import *` in a conftest brings the fixtures."
+
 from __future__ import annotations
 
 import secrets
@@ -14,13 +15,15 @@ __all__ = ["dynamodb_server", "dynamodb", "dynamodb_table"]
 @pytest.fixture(scope="session")
 def dynamodb_server():
     "The address of a server without any table."
-    with ministack("dynamodb") as address: yield address
+    with ministack("dynamodb") as address:
+        yield address
 
 
 @pytest.fixture
 def dynamodb(dynamodb_server, monkeypatch):
     "The usual configuration, DynamoDB pointing there; its address. What is said of S3 and Glue stays."
-    with usual(monkeypatch, AWS_ENDPOINT_URL_DYNAMODB=dynamodb_server): yield dynamodb_server
+    with usual(monkeypatch, AWS_ENDPOINT_URL_DYNAMODB=dynamodb_server):
+        yield dynamodb_server
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 "Programs that tests need and that pin other versions of what we use: fetched once by uv, each set into a folder of its own."
+
 from __future__ import annotations
 
 import subprocess
@@ -18,13 +19,15 @@ def fetched(pins: Path) -> Path:
     "The folder of the packages that a file names, filled by pip when it is not there yet."
     home = HOME / pins.stem
     there = home / sha256(pins.read_bytes()).hexdigest()[:12]
-    if there.is_dir(): return there
+    if there.is_dir():
+        return there
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home) as folder:
         install = [find_uv_bin(), "pip", "install", "--quiet", "--python", sys.executable, "--target", f"{folder}/packages", "-r", str(pins)]
         done = subprocess.run(install, capture_output=True, text=True, timeout=FETCH)
         assert done.returncode == 0, f"uv could not fetch what {pins.name} names: {done.stderr[-2000:]}"
-        with suppress(OSError): Path(folder, "packages").rename(there)  # another run may have been quicker
+        with suppress(OSError):
+            Path(folder, "packages").rename(there)  # another run may have been quicker
     return there
 
 

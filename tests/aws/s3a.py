@@ -2,6 +2,7 @@
 
 Nothing here knows moto; with the AWS configuration of a real bucket it runs there: DMSCDC_LAKE=s3://bucket/prefix pytest --noconftest -p s3a …
 """
+
 from __future__ import annotations
 
 import os
@@ -35,21 +36,29 @@ def test_tasks_read_raw_files_from_the_bucket_and_what_was_folded_beside_us(spar
     from aws.worlds import NAMES, SCHEMA, BucketWorld
 
     place = f"{LAKE}/{tmp_path.name}"
-    w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"{place}/lake", landing_url=f"{place}/raw").set(key="id", **({"partition": partition} if partition else {}))
-    w.load([(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(31, 1031)] + [(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(1, 9)])
+    w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"{place}/lake", landing_url=f"{place}/raw").set(
+        key="id", **({"partition": partition} if partition else {})
+    )
+    w.load(
+        [(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(31, 1031)] + [(i, f"name {i}", "a/b ü" if i % 2 else "c") for i in range(1, 9)]
+    )
     assert w.go().verdict == "ok"
-    w.changes(1, [("U", 1, "uno", "c"), ("D", 2, None, None), ("I", 30, "thirty", "a/b ü")]).changes(2, [("U", 1, "eins", "a/b ü"), ("U", 4, "vier", "new")])
-    with taken(way, spark): done = w.go()
+    w.changes(1, [("U", 1, "uno", "c"), ("D", 2, None, None), ("I", 30, "thirty", "a/b ü")]).changes(
+        2, [("U", 1, "eins", "a/b ü"), ("U", 4, "vier", "new")]
+    )
+    with taken(way, spark):
+        done = w.go()
     assert done.verdict == "ok" and w.settled(), done.words
     rows = sorted(tuple(row) for row in w.lake_table.read(spark).select(*NAMES.split(", ")).collect())
     from world import replayed
+
     assert rows == replayed(w.raw, ["id"], NAMES)
     assert not [name for name in w.lake_table.journal.store.list("_dmscdc") if "/aside/" in name]
 
 
 def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tmp_path):
-    from dmscdc.storage.filesystem import client, split_url
     from dmscdc.lake.parquet.table import ParquetTable
+    from dmscdc.storage.filesystem import client, split_url
     from scenarios.test_adoption import RAW, more, of_2019
     from world import replayed
 
@@ -81,8 +90,10 @@ def replay(upto: int) -> dict[int, tuple]:
     table = {row[0]: row for row in LOAD}
     for _, changes in FILES[:upto]:
         for op, *row in changes:
-            if op == "D": del table[row[0]]
-            else: table[row[0]] = tuple(row)
+            if op == "D":
+                del table[row[0]]
+            else:
+                table[row[0]] = tuple(row)
     return table
 
 
@@ -92,9 +103,12 @@ def lives() -> list[tuple]:
     for minute, changes in FILES:
         for op, *row in changes:
             was = open_.get(row[0])
-            if was and op != "D" and was[0] == tuple(row): continue
-            if was: done.append((*open_.pop(row[0])[0], was[1], minute))
-            if op != "D": open_[row[0]] = (tuple(row), minute)
+            if was and op != "D" and was[0] == tuple(row):
+                continue
+            if was:
+                done.append((*open_.pop(row[0])[0], was[1], minute))
+            if op != "D":
+                open_[row[0]] = (tuple(row), minute)
     return sorted(done + [(*row, since, None) for row, since in open_.values()], key=repr)
 
 
@@ -106,7 +120,8 @@ def asked(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("asked")
     place = f"{LAKE}/{folder.name} +ü"
     w = BucketWorld(folder, spark, SCHEMA, lake_url=f"{place}/lake", landing_url=f"{place}/raw").set(key="id").load(LOAD)
-    for minute, rows in FILES[:3]: w.changes(f"20181215-10{minute:02d}00000", rows)
+    for minute, rows in FILES[:3]:
+        w.changes(f"20181215-10{minute:02d}00000", rows)
     assert w.go().verdict == "ok"
     w.changes(f"20181215-10{FILES[3][0]:02d}00000", FILES[3][1]).send()
     return w
@@ -135,7 +150,7 @@ def dmscdc(asked, monkeypatch, tmp_path):
 
 def test_a_row_s_history_is_told_from_a_bucket(dmscdc):
     for key in (1, 2, 3, 4, 9):
-        life, = dmscdc("history", "shop.item", "--key", f"id={key}")["lives"]
+        (life,) = dmscdc("history", "shop.item", "--key", f"id={key}")["lives"]
         steps = [(step["op"], step["state"] and step["state"]["name"]) for step in life["steps"]]
         wanted = [("I", row[1]) for row in LOAD if row[0] == key]
         wanted += [(op, None if op == "D" else name) for _, changes in FILES for op, id, name, _ in changes if id == key]
@@ -158,16 +173,21 @@ def test_who_follows_a_table_by_a_cursor_in_the_bucket_has_the_replay_after_each
     for upto, more in ((3, ()), (4, ("--to", "landed")), (4, ("--to", "landed"))):
         for part in dmscdc(*words, *more)["parts"]:
             for row in spark.read.parquet(spark_url(part["path"])).sort("_position", F.desc("_change_type")).collect():
-                if row["_change_type"] == "reset": has.clear()
-                elif row["_change_type"] == "delete": del has[row.id]
-                elif row["_change_type"] != "update_preimage": has[row.id] = (row.id, row["name"], row.dept)
-                else: assert has[row.id] == (row.id, row["name"], row.dept)
+                if row["_change_type"] == "reset":
+                    has.clear()
+                elif row["_change_type"] == "delete":
+                    del has[row.id]
+                elif row["_change_type"] != "update_preimage":
+                    has[row.id] = (row.id, row["name"], row.dept)
+                else:
+                    assert has[row.id] == (row.id, row["name"], row.dept)
         assert has == replay(upto)
 
 
 def test_versions_in_a_bucket_are_the_lives_of_the_replay(spark, dmscdc, asked):
     from dmscdc.scd2.update import read_versions
 
-    for more in ((), ("--to", "landed"), ("--to", "landed")): dmscdc("scd2", "shop.item", *more)
+    for more in ((), ("--to", "landed"), ("--to", "landed")):
+        dmscdc("scd2", "shop.item", *more)
     rows = read_versions(spark, "shop.item", asked.lake_url).selectExpr("id", "name", "dept", "minute(valid_from)", "minute(valid_to)").collect()
     assert sorted(map(tuple, rows), key=repr) == lives() and len(rows) == 9

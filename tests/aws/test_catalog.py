@@ -1,4 +1,5 @@
 """The Glue catalogue after commits: what is written, field by field, and with how few requests."""
+
 from __future__ import annotations
 
 import shutil
@@ -9,13 +10,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dmscdc.capture.writer import write_load
-from dmscdc.lake.glue import SyncResult, _CALLS as CALLS, is_behind, sync_table
+from dmscdc.lake.glue import _CALLS as CALLS
+from dmscdc.lake.glue import SyncResult, is_behind, sync_table
 from dmscdc.lake.parquet.journal import LakeFile, commit
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.table_state import plan_state, load_state
+from dmscdc.load.table_state import load_state, plan_state
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
@@ -48,8 +50,15 @@ class Lake:
             has = tuple(part.split("=")[1] for part in folder.split("/") if part)
             adds.append(LakeFile(name, aside, 1, 4, values=has if values is None else values[i]))
         columns = [part.strip().split(" ", 1) for part in self.schema.replace("(10,2)", "(10;2)").split(",")]
-        facts = {"position": {}, "run": "test", "schema": [[n, t.replace(";", ",")] for n, t in columns], "key": ["id"],
-                 "partition": list(self.partition), "rows": len(adds), "at": f"2018-12-15T10:{number:02d}:{minute:02d}Z"}
+        facts = {
+            "position": {},
+            "run": "test",
+            "schema": [[n, t.replace(";", ",")] for n, t in columns],
+            "key": ["id"],
+            "partition": list(self.partition),
+            "rows": len(adds),
+            "at": f"2018-12-15T10:{number:02d}:{minute:02d}Z",
+        }
         commit(journal, head, f"ab{minute:02d}", adds, [f.name for f in head.files] if head else [], facts)
         return self
 
@@ -59,7 +68,8 @@ class Lake:
         return done
 
     @property
-    def place(self) -> str: return f"{Path(self.table.location).as_uri()}/"
+    def place(self) -> str:
+        return f"{Path(self.table.location).as_uri()}/"
 
 
 def table(name: str = "orders", database: str = "shop") -> dict:
@@ -87,18 +97,21 @@ def requests(fails: str = ""):
             raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not allowed"}}, model.name)
 
     events = {"provide-client-params.glue": look, "before-call.glue": count}
-    for event, handler in events.items(): glue.meta.events.register(event, handler)
+    for event, handler in events.items():
+        glue.meta.events.register(event, handler)
     try:
         yield sent
     finally:
-        for event, handler in events.items(): glue.meta.events.unregister(event, handler)
+        for event, handler in events.items():
+            glue.meta.events.unregister(event, handler)
 
 
 @pytest.fixture
 def lake(tmp_path, aws):
     "A table partitioned by day; its databases are not there yet."
     there = {one["Name"] for one in client("glue").get_databases()["DatabaseList"]}
-    for name in {"shop", "lake_crm"} & there: client("glue").delete_database(Name=name)
+    for name in {"shop", "lake_crm"} & there:
+        client("glue").delete_database(Name=name)
     return Lake(tmp_path)
 
 
@@ -113,20 +126,29 @@ def test_a_table_is_entered_field_by_field_as_aws_documents_it(lake):
         "OutputFormat": f"{HIVE}.MapredParquetOutputFormat",
         "SerdeInfo": {"SerializationLibrary": f"{HIVE}.serde.ParquetHiveSerDe", "Parameters": {"serialization.format": "1"}},
         # docs.aws.amazon.com/athena/latest/ug/data-types.html; the partition's column is not among them
-        "Columns": [{"Name": "op", "Type": "string"}, {"Name": "id", "Type": "int"}, {"Name": "at", "Type": "timestamp"},
-                    {"Name": "price", "Type": "decimal(10,2)"}, {"Name": "_cdc_file", "Type": "string"}, {"Name": "_cdc_row", "Type": "bigint"}],
+        "Columns": [
+            {"Name": "op", "Type": "string"},
+            {"Name": "id", "Type": "int"},
+            {"Name": "at", "Type": "timestamp"},
+            {"Name": "price", "Type": "decimal(10,2)"},
+            {"Name": "_cdc_file", "Type": "string"},
+            {"Name": "_cdc_row", "Type": "bigint"},
+        ],
     }
     has = table()
     ours = {name: has.get(name) for name in ("Name", "DatabaseName", "TableType", "PartitionKeys", "StorageDescriptor", "Parameters")}
     assert ours == {
-        "Name": "orders", "DatabaseName": "shop",
+        "Name": "orders",
+        "DatabaseName": "shop",
         "TableType": "EXTERNAL_TABLE",  # repost.aws/knowledge-center/athena-failed-nullpointerexception-error
         "PartitionKeys": [{"Name": "day", "Type": "date"}],
         "StorageDescriptor": {**storage, "Location": lake.place},  # with a slash at its end: athena/latest/ug/tables-location-format.html
         "Parameters": {
-            "EXTERNAL": "TRUE", "parquet.compression": "SNAPPY",
+            "EXTERNAL": "TRUE",
+            "parquet.compression": "SNAPPY",
             "classification": "parquet",  # athena/latest/ug/schema-classifier.html
-            "dmscdc.table": "shop.orders", "dmscdc.commit": "1 of 2018-12-15T10:01:00Z",
+            "dmscdc.table": "shop.orders",
+            "dmscdc.commit": "1 of 2018-12-15T10:01:00Z",
         },
     }
     [one] = partitions().values()
@@ -146,13 +168,16 @@ def test_every_type_of_the_lake_has_its_word_and_none_else_passes(tmp_path, lake
 def test_a_table_without_partitions_costs_three_requests_once_and_one_after_a_commit(tmp_path, lake):
     plain = Lake(tmp_path, "shop.product", (), "id int").commit("")
     client("glue").create_database(DatabaseInput={"Name": "shop"})
-    with requests() as sent: plain.sync()
+    with requests() as sent:
+        plain.sync()
     assert sent == ["GetTable", "CreateTable", "GetTable"] and table("product")["PartitionKeys"] == []
     plain.commit("", minute=1)
-    with requests() as sent: told = plain.sync()
+    with requests() as sent:
+        told = plain.sync()
     assert sent == ["GetTable"] and (told.mark, told.words) == ("glue:shop?create 2 of 2018-12-15T10:02:01Z", "")
     plain.commit("", minute=2, schema="id int, weight double")
-    with requests() as sent: assert plain.sync().words == "glue:shop.product: table changed"
+    with requests() as sent:
+        assert plain.sync().words == "glue:shop.product: table changed"
     assert sent == ["GetTable", "UpdateTable"]
     assert [c["Name"] for c in table("product")["StorageDescriptor"]["Columns"]][1:3] == ["id", "weight"]
 
@@ -160,16 +185,19 @@ def test_a_table_without_partitions_costs_three_requests_once_and_one_after_a_co
 def test_partitions_go_a_hundred_a_call_and_only_what_changed_is_sent_afterwards(lake):
     days = [f"day={year}-01-{day:02d}" for year in range(2000, 2010) for day in range(1, 26)]
     lake.commit(*days)
-    with requests() as sent: words = lake.sync().words
+    with requests() as sent:
+        words = lake.sync().words
     assert sent.count("BatchCreatePartition") == 3 and words == "glue:shop.orders: table created, partitions added: 250"
     assert len(partitions()) == 250
     lake.commit(*days[30:], "day=2018-12-15", minute=1)
-    with requests() as sent: words = lake.sync().words
+    with requests() as sent:
+        words = lake.sync().words
     assert sent == ["GetTable", "BatchCreatePartition", "BatchDeletePartition", "BatchDeletePartition", "UpdateTable"]
     assert words == "glue:shop.orders: partitions added: 1, partitions removed: 30"
     assert set(partitions()) == {(day[4:],) for day in [*days[30:], "day=2018-12-15"]}
     lake.commit(*days[30:], "day=2018-12-15", minute=2)
-    with requests() as sent: assert lake.sync().words == ""
+    with requests() as sent:
+        assert lake.sync().words == ""
     assert sent == ["GetTable"]
 
 
@@ -187,7 +215,8 @@ def test_null_and_escaped_partitions_keep_their_folders_and_get_their_values(tmp
 def test_a_changed_column_reaches_every_partition(lake):
     lake.commit("day=2018-12-14", "day=2018-12-15").sync()
     lake.commit("day=2018-12-14", "day=2018-12-15", schema=ORDERS.replace("id int", "id bigint"), minute=1)
-    with requests() as sent: assert lake.sync().words == "glue:shop.orders: partitions changed: 2, table changed"
+    with requests() as sent:
+        assert lake.sync().words == "glue:shop.orders: partitions changed: 2, table changed"
     assert sent == ["GetTable", "BatchUpdatePartition", "UpdateTable"]
     types = [one["StorageDescriptor"]["Columns"][1]["Type"] for one in [*partitions().values(), table()]]
     assert types == ["bigint"] * 3
@@ -229,11 +258,19 @@ def test_an_entry_of_a_crawler_for_our_folder_is_taken_over(lake):
     lake.commit("day=2018-12-14", "day=2018-12-15")
     client("glue").create_database(DatabaseInput={"Name": "shop"})
     storage = {"Columns": [{"Name": "id", "Type": "string"}], "Location": lake.place.rstrip("/")}
-    crawled = {"Name": "orders", "TableType": "EXTERNAL_TABLE", "PartitionKeys": [{"Name": "day", "Type": "date"}],
-               "StorageDescriptor": storage, "Parameters": {"UPDATED_BY_CRAWLER": "lake"}}
+    crawled = {
+        "Name": "orders",
+        "TableType": "EXTERNAL_TABLE",
+        "PartitionKeys": [{"Name": "day", "Type": "date"}],
+        "StorageDescriptor": storage,
+        "Parameters": {"UPDATED_BY_CRAWLER": "lake"},
+    }
     client("glue").create_table(DatabaseName="shop", TableInput=crawled)
-    client("glue").create_partition(DatabaseName="shop", TableName="orders", PartitionInput={
-        "Values": ["2018-12-14"], "StorageDescriptor": {**storage, "Location": f"{lake.place}day=2018-12-14"}})
+    client("glue").create_partition(
+        DatabaseName="shop",
+        TableName="orders",
+        PartitionInput={"Values": ["2018-12-14"], "StorageDescriptor": {**storage, "Location": f"{lake.place}day=2018-12-14"}},
+    )
     assert lake.sync("glue:shop").words == "glue:shop.orders: partitions added: 1, partitions changed: 1, table changed"
     assert table()["Parameters"]["UPDATED_BY_CRAWLER"] == "lake" and len(partitions()) == 2
     assert {one["StorageDescriptor"]["Columns"][1]["Type"] for one in partitions().values()} == {"int"}
@@ -262,7 +299,8 @@ def test_a_missing_database_is_made_only_on_request(lake):
 @pytest.mark.parametrize("call", ["GetTable", "CreateDatabase", "CreateTable", "BatchCreatePartition", "UpdateTable"])
 def test_whatever_fails_first_the_next_run_does_the_rest(lake, call):
     lake.commit("day=2018-12-14", "day=2018-12-15")
-    with requests(fails=call): told = sync_table("glue:shop?create", lake.table)
+    with requests(fails=call):
+        told = sync_table("glue:shop?create", lake.table)
     assert not told.mark and "AccessDeniedException" in told.notes[0] and "not allowed" in told.notes[0]
     lake.sync()
     assert set(partitions()) == {("2018-12-14",), ("2018-12-15",)} and table()["Parameters"]["dmscdc.commit"].startswith("1 of")
@@ -272,7 +310,8 @@ def test_whatever_fails_first_the_next_run_does_the_rest(lake, call):
 def test_whatever_fails_later_the_next_run_does_the_rest(lake, call):
     lake.commit("day=2018-12-13", "day=2018-12-14").sync()
     lake.commit("day=2018-12-14", "day=2018-12-15", schema=ORDERS.replace("id int", "id bigint"), minute=1)
-    with requests(fails=call): assert sync_table("glue:shop", lake.table).notes
+    with requests(fails=call):
+        assert sync_table("glue:shop", lake.table).notes
     assert table()["Parameters"]["dmscdc.commit"].startswith("1 of")
     lake.commit("day=2018-12-14", "day=2018-12-15", "day=2018-12-16", minute=2).sync()
     assert set(partitions()) == {("2018-12-14",), ("2018-12-15",), ("2018-12-16",)}
@@ -288,18 +327,21 @@ def test_a_commit_that_the_journal_does_not_know_makes_us_ask_glue_once(lake):
     parameters = {name: value for name, value in has["Parameters"].items() if name != "dmscdc.commit"}
     glue.update_table(DatabaseName="shop", TableInput={**entry, "Parameters": parameters})
     lake.commit("day=2018-12-14", "day=2018-12-15", minute=1)
-    with requests() as sent: assert lake.sync().words == "glue:shop.orders: partitions added: 1, table changed"
+    with requests() as sent:
+        assert lake.sync().words == "glue:shop.orders: partitions added: 1, table changed"
     assert sent == ["GetTable", "GetPartitions", "BatchCreatePartition", "UpdateTable"] and len(partitions()) == 2
 
 
 def test_partitions_changed_by_hand_meanwhile_are_no_error(lake):
     lake.commit("day=2018-12-14", "day=2018-12-15").sync()
     glue, names = client("glue"), {"DatabaseName": "shop", "TableName": "orders"}
-    for day in ("2018-12-14", "2018-12-15"): glue.delete_partition(**names, PartitionValues=[day])
+    for day in ("2018-12-14", "2018-12-15"):
+        glue.delete_partition(**names, PartitionValues=[day])
     glue.create_partition(**names, PartitionInput={"Values": ["2018-12-16"], "StorageDescriptor": {"Location": "s3://wrong/"}})
     lake.commit("day=2018-12-15", "day=2018-12-16", schema=f"{ORDERS}, note string", minute=1).sync()
     assert {v: one["StorageDescriptor"]["Location"] for v, one in partitions().items()} == {
-        (day,): f"{lake.place}day={day}/" for day in ("2018-12-15", "2018-12-16")}
+        (day,): f"{lake.place}day={day}/" for day in ("2018-12-15", "2018-12-16")
+    }
 
 
 def test_every_limit_of_ours_is_that_of_the_api(aws):
@@ -328,7 +370,8 @@ def test_a_table_made_anew_is_not_taken_for_the_old_one(lake):
 def test_a_load_whose_telling_fails_is_done_and_the_next_run_tells_without_spark(tmp_path, spark, lake):
     world = World(tmp_path, spark, {"id": "int", "day": "date"}, table="shop.orders").set(key="id", partition="day")
     world.load([(1, "2018-12-14"), (2, None)])
-    with requests(fails="CreateTable"): done = world.go(catalog="glue:shop?create")
+    with requests(fails="CreateTable"):
+        done = world.go(catalog="glue:shop?create")
     assert (done.verdict, done.commit, world.lake("id")) == ("attention", 1, [(1,), (2,)])
     assert "2 inserted. the catalogue is behind: " in done.words and "AccessDeniedException" in done.words
     done = world.idle(catalog="glue:shop?create")
@@ -355,5 +398,6 @@ def test_a_pass_mends_what_is_behind_without_a_server_and_then_asks_glue_nothing
     assert behind.verdict == "attention" and "Glue has no database shop" in behind.words and behind.run.notebook.exists()
     client("glue").create_database(DatabaseInput={"Name": "shop"})
     assert "glue:shop.orders: table created" in a_pass().tables["shop.orders"].words and table()
-    with requests() as sent: done = a_pass()
+    with requests() as sent:
+        done = a_pass()
     assert (done.verdict, done.tables["shop.orders"].run, sent) == ("nothing", None, [])

@@ -1,4 +1,5 @@
 "CSV files in a bucket: read from there, their Parquet files staged beside the lake."
+
 from __future__ import annotations
 
 import pytest
@@ -38,5 +39,9 @@ def test_csv_files_in_a_bucket_are_loaded_and_asked_about(w, bucket):
     go = lambda: follow(lambda: pytest.fail("these tables are small"), past, ["id"], out, cursor, read_cursor(cursor, w.ref), landed(past), True)
     (part,) = go()
     assert part.counts == {"insert": 2, "reset": 1} and go() == []
-    keys = [one["Key"].rpartition("/")[2] for one in client("s3").list_objects_v2(Bucket=bucket, Prefix="fed +ü/parts/")["Contents"] if one["Size"] or one["Key"].endswith("SUCCESS")]
+    keys = [
+        one["Key"].rpartition("/")[2]
+        for one in client("s3").list_objects_v2(Bucket=bucket, Prefix="fed +ü/parts/")["Contents"]
+        if one["Size"] or one["Key"].endswith("SUCCESS")
+    ]
     assert sorted(keys) == ["_SUCCESS", "part-00000.parquet"]

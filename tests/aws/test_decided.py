@@ -1,4 +1,5 @@
 "A lake in a store that cannot refuse a put: the state decides which draft becomes an entry."
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +8,8 @@ from threading import Barrier
 
 import pytest
 from botocore.httpsession import URLLib3Session
-from typer.testing import CliRunner
 from test_lake import KINDS, Killed, Lake, Wire, answer, loaded
+from typer.testing import CliRunner
 
 from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
@@ -30,7 +31,8 @@ WAYS = ["overlooks", "refuses"]
 
 @pytest.fixture(params=["sqlite"])
 def state(request, aws, tmp_path):
-    if request.param == "sqlite": return SqliteState(tmp_path / "state.db")
+    if request.param == "sqlite":
+        return SqliteState(tmp_path / "state.db")
     return DynamoState(request.getfixturevalue("dynamodb_table"))
 
 
@@ -41,22 +43,28 @@ def wire(state):
     wire.way = "overlooks"
 
     def without(request, event_name, **_):
-        if "If-None-Match" not in request.headers: return None
-        if wire.way == "refuses": return answer(501, "NotImplemented")(request)
+        if "If-None-Match" not in request.headers:
+            return None
+        if wire.way == "refuses":
+            return answer(501, "NotImplemented")(request)
         del request.headers["If-None-Match"]
         return URLLib3Session().send(request)
+
     client("s3").meta.events.register_last("before-send.s3.PutObject", without)
     return wire
 
 
 @pytest.fixture
-def decide(state): return partial(state.decide, T)
+def decide(state):
+    return partial(state.decide, T)
 
 
 BOTH = pytest.mark.parametrize("state", ["sqlite", "dynamodb"], indirect=True)
 
 
-@pytest.mark.parametrize("state, way", sampled([(state, way) for state in ("sqlite", "dynamodb") for way in WAYS], ("dynamodb", "overlooks")), indirect=["state"])
+@pytest.mark.parametrize(
+    "state, way", sampled([(state, way) for state in ("sqlite", "dynamodb") for way in WAYS], ("dynamodb", "overlooks")), indirect=["state"]
+)
 def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
     lake, wire.way = Lake(bucket), way
     for head in range(3):
@@ -65,9 +73,13 @@ def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
         def race(i: int):
             gate.wait()
             with decided_by(decide):
-                try: return lake.step(before, f"{head}{i:x}", {f"new{head}": f"w{i}"}).attempt
-                except CommitConflict as error: return error
-        with ThreadPoolExecutor(16) as pool: said = list(pool.map(race, range(16)))
+                try:
+                    return lake.step(before, f"{head}{i:x}", {f"new{head}": f"w{i}"}).attempt
+                except CommitConflict as error:
+                    return error
+
+        with ThreadPoolExecutor(16) as pool:
+            said = list(pool.map(race, range(16)))
         winners = [one for one in said if isinstance(one, str)]
         assert len(winners) == 1 and lake.journal.numbers() == list(range(1, head + 2)) and lake.journal.head().attempt == winners[0]
         recover(lake.journal, lake.journal.head())
@@ -80,18 +92,25 @@ def test_a_writer_killed_at_any_request_is_healed_and_one_that_was_chosen_is_com
     adds, removes, after = KINDS[kind]
     point, done, fulfilled = 0, False, 0
     while not done:
-        with decided_by(decide): lake, point = loaded(Lake(bucket, f"lake{point}")), point + 1
+        with decided_by(decide):
+            lake, point = loaded(Lake(bucket, f"lake{point}")), point + 1
         wire.asked.clear()
 
         def fault(number, operation, request, last=point):
-            if number == last: raise Killed
+            if number == last:
+                raise Killed
+
         wire.fault = fault
         with decided_by(decide):
-            try: done = bool(lake.write("b2", adds, removes, "changes"))
-            except Killed: pass
+            try:
+                done = bool(lake.write("b2", adds, removes, "changes"))
+            except Killed:
+                pass
             wire.fault = lambda *_: None
-            try: lake.write("c3", {})
-            except CommitConflict: fulfilled += 1  # it found that b2 had been chosen, and made its entry
+            try:
+                lake.write("c3", {})
+            except CommitConflict:
+                fulfilled += 1  # it found that b2 had been chosen, and made its entry
             recover(lake.journal, lake.journal.head())
         made = "b2" in [lake.journal.entry(n).attempt for n in lake.journal.numbers()]
         assert made or not done
@@ -106,8 +125,10 @@ def test_whoever_sleeps_after_being_chosen_changes_nothing_when_he_wakes(bucket,
         def others(number, operation, request):
             if operation == "CopyObject" and "/journal/" in request.url and not slept:
                 slept.append(number)
-                with pytest.raises(CommitConflict): lake.write("c3", {"new": "x"})
+                with pytest.raises(CommitConflict):
+                    lake.write("c3", {"new": "x"})
                 lake.write("d4", {"newer": "y"}, ("two",))
+
         wire.fault = others
         assert lake.write("b2", {"four": "A b"}, ("one",)).attempt == "b2"
         wire.fault = lambda *_: None
@@ -117,10 +138,12 @@ def test_whoever_sleeps_after_being_chosen_changes_nothing_when_he_wakes(bucket,
 
 
 def test_without_the_state_nobody_writes_into_such_a_lake(bucket, wire, decide):
-    with decided_by(decide): lake = loaded(Lake(bucket))
+    with decided_by(decide):
+        lake = loaded(Lake(bucket))
     for way in (*WAYS, ""):  # also when the store has learned it meanwhile
         wire.way = way
-        with pytest.raises(UnsupportedStore, match="the state of dmscdc decides the entries of this journal"): lake.write("b2", {"four": "x"})
+        with pytest.raises(UnsupportedStore, match="the state of dmscdc decides the entries of this journal"):
+            lake.write("b2", {"four": "x"})
     assert lake.journal.numbers() == [1]
 
 
@@ -132,10 +155,12 @@ def test_a_lake_that_was_emptied_or_taken_back_is_said_and_the_state_can_forget_
         lake.write("b2", {"four": "A b"})
         recover(lake.journal, lake.journal.head())
         for key in lake.all_keys():
-            if gone == "all" or "000000000002" in key: client("s3").delete_object(Bucket=bucket, Key=key)
+            if gone == "all" or "000000000002" in key:
+                client("s3").delete_object(Bucket=bucket, Key=key)
         write = lambda: lake.write("c3", {"new": "x"})  # noqa: E731
-        with pytest.raises(UnsupportedStore, match="was the lake emptied, or taken back.* dmscdc table rebuild"): write()
-        (number, draft), = state.decided(T)
+        with pytest.raises(UnsupportedStore, match="was the lake emptied, or taken back.* dmscdc table rebuild"):
+            write()
+        ((number, draft),) = state.decided(T)
         assert number == 2 and is_lost(number, draft)
         state.forget(T, "another draft")
         assert state.decided(T) == [(number, draft)]
@@ -148,13 +173,17 @@ def test_what_was_chosen_is_not_lost_as_long_as_its_draft_is_there(bucket, wire,
         lake = loaded(Lake(bucket))
 
         def die(number, operation, request):
-            if operation == "CopyObject" and "/journal/" in request.url: raise Killed
+            if operation == "CopyObject" and "/journal/" in request.url:
+                raise Killed
+
         wire.fault = die
-        with pytest.raises(Killed): lake.write("b2", {"four": "A b"}, ("one",))
+        with pytest.raises(Killed):
+            lake.write("b2", {"four": "A b"}, ("one",))
         wire.fault = lambda *_: None
-        (number, draft), = state.decided(T)
+        ((number, draft),) = state.decided(T)
         assert number == 2 and lake.journal.numbers() == [1] and not is_lost(number, draft)
-        with pytest.raises(CommitConflict): lake.write("c3", {})
+        with pytest.raises(CommitConflict):
+            lake.write("c3", {})
         assert lake.journal.head().attempt == "b2" and not is_lost(number, draft)
 
 
@@ -171,7 +200,8 @@ def test_rebuild_forgets_what_is_nowhere_and_the_next_pass_loads_anew(spark, buc
     w = BucketWorld(tmp_path, spark, SCHEMA, lake_url=f"s3://{bucket}/lake").set(key="id")
     w.load([(1, "one", "a")])
     assert w.go().verdict == "ok"
-    for one in client("s3").list_objects_v2(Bucket=bucket)["Contents"]: client("s3").delete_object(Bucket=bucket, Key=one["Key"])
+    for one in client("s3").list_objects_v2(Bucket=bucket)["Contents"]:
+        client("s3").delete_object(Bucket=bucket, Key=one["Key"])
     done = w.go()
     assert done.verdict == "attention" and "holds no commit of ours" in done.words and not w.files(), done.words
     w.state.instruct(w.ref, {"kind": "reload"})

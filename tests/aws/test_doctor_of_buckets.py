@@ -1,4 +1,5 @@
 "What the doctor says of a landing and a lake in S3, and of a state in DynamoDB: rights are tried, buckets with versions asked for their rules."
+
 from __future__ import annotations
 
 import io
@@ -9,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.service.config import Config, read_config
 from dmscdc.doctor.diagnosis import doctor
 from dmscdc.doctor.evidence import Finding
 from dmscdc.doctor.place_checks import Survey, old_versions, rights, survey
+from dmscdc.service.config import Config, read_config
 from dmscdc.storage.filesystem import client
 
 pytestmark = pytest.mark.proof
@@ -29,14 +30,16 @@ def settings_of(home: Path, bucket: str, **more: Any) -> Config:
 
 def versioned(bucket: str, *rules: dict) -> None:
     client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    if rules: client("s3").put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*rules]})
+    if rules:
+        client("s3").put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*rules]})
 
 
 def keys(bucket: str) -> list[str]:
     return [one["Key"] for one in client("s3").list_objects_v2(Bucket=bucket).get("Contents", ())]
 
 
-def old(config: Config) -> list[Finding]: return list(old_versions(Survey(config)))
+def old(config: Config) -> list[Finding]:
+    return list(old_versions(Survey(config)))
 
 
 def test_a_table_in_a_bucket_is_examined_and_nothing_stays_there(bucket, tmp_path):
@@ -54,14 +57,24 @@ def test_a_bucket_without_versions_is_not_worth_a_word(bucket, tmp_path):
 def test_versions_without_a_rule_are_a_warning(bucket, tmp_path):
     versioned(bucket)
     [one] = old(settings_of(tmp_path, bucket))
-    assert (one.severity, one.place) == ("warning", f"s3://{bucket}") and "old versions of dms, lake" in one.what and "NoncurrentVersionExpiration" in one.mend
+    assert (
+        (one.severity, one.place) == ("warning", f"s3://{bucket}")
+        and "old versions of dms, lake" in one.what
+        and "NoncurrentVersionExpiration" in one.mend
+    )
 
 
-@pytest.mark.parametrize("rule, left", [
-    (RULE, ""), ({**RULE, "Filter": {"Prefix": "dms/"}}, "lake"), ({**RULE, "Filter": {"Prefix": "dmsother"}}, "dms, lake"), ({**RULE, "Status": "Disabled"}, "dms, lake"),
-    ({"ID": "new", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 7}}, "dms, lake"),
-    ({**RULE, "Filter": {"Tag": {"Key": "a", "Value": "b"}}}, "dms, lake"),
-])
+@pytest.mark.parametrize(
+    "rule, left",
+    [
+        (RULE, ""),
+        ({**RULE, "Filter": {"Prefix": "dms/"}}, "lake"),
+        ({**RULE, "Filter": {"Prefix": "dmsother"}}, "dms, lake"),
+        ({**RULE, "Status": "Disabled"}, "dms, lake"),
+        ({"ID": "new", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 7}}, "dms, lake"),
+        ({**RULE, "Filter": {"Tag": {"Key": "a", "Value": "b"}}}, "dms, lake"),
+    ],
+)
 def test_a_rule_counts_where_it_ends_old_versions_of_all_our_objects(bucket, tmp_path, rule, left):
     versioned(bucket, rule)
     assert [one.what.partition("old versions of ")[2] for one in old(settings_of(tmp_path, bucket))] == [left] * bool(left)
@@ -90,7 +103,12 @@ def test_a_state_in_dynamodb_is_tried_with_an_item_of_its_own(aws, bucket, tmp_p
     config = settings_of(tmp_path, bucket, state="dynamodb:doctor_state")
     [one] = [one for one in rights(Survey(config)) if one.place == "state"]
     assert one.severity == "error" and "ResourceNotFoundException" in one.what and one.mend == "dmscdc table init"
-    client("dynamodb").create_table(TableName="doctor_state", KeySchema=[{"AttributeName": "path", "KeyType": "HASH"}], AttributeDefinitions=[{"AttributeName": "path", "AttributeType": "S"}], BillingMode="PAY_PER_REQUEST")
+    client("dynamodb").create_table(
+        TableName="doctor_state",
+        KeySchema=[{"AttributeName": "path", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "path", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
     assert [one for one in rights(Survey(config)) if one.place == "state"] == []
     assert client("dynamodb").scan(TableName="doctor_state")["Count"] == 0
 

@@ -1,4 +1,5 @@
 "Timetables of other kinds that `dmscdc templates` writes: the DAG is run by an Airflow, the rest is judged by linters that others keep."
+
 from __future__ import annotations
 
 import json
@@ -7,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dmscdc.capture.shop import shop_rows, write_shop
-from dmscdc.cli.main import app
 import pytest
 from typer.testing import CliRunner
 
 from aws.fetch import fetched, run
+from dmscdc.capture.shop import shop_rows, write_shop
+from dmscdc.cli.main import app
 
 pytestmark = pytest.mark.proof
 
@@ -39,8 +40,14 @@ def test_airflow_runs_a_task_for_each_table_that_has_work_and_one_that_wants_a_k
     command = tmp_path / "dmscdc"
     command.write_text(f"#!/bin/sh\nPYTHONPATH={HERE.parents[1]} exec {sys.executable} -c 'from dmscdc.cli.main import main; main()' \"$@\"\n")
     command.chmod(0o755)
-    env = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "PYTHONDONTWRITEBYTECODE": "1", "AIRFLOW__CORE__DAGS_FOLDER": str(FILES),
-           "DMSCDC_FOLDER": str(tmp_path), "DMSCDC_COMMAND": str(command)}
+    env = {
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(FILES),
+        "DMSCDC_FOLDER": str(tmp_path),
+        "DMSCDC_COMMAND": str(command),
+    }
     made = run(HERE / "airflow.txt", "-m", "airflow", "db", "migrate", **env)
     assert made.returncode == 0, made.stderr[-2000:]
     done = run(HERE / "airflow.txt", "-c", RUN, str(FILES), str(tmp_path / "done.json"), **env)

@@ -1,5 +1,6 @@
 """The stream's stack with a table of Hudi, made by MiniStack's CloudFormation, its job run as Glue 5.1 would: by the `spark-submit` of Spark 3.5, on a Python that has
 the packages of the archive and nothing else, where no jar can be fetched. The oracles are a scan of the DynamoDB table, and hudi-rs, which reads the table."""
+
 from __future__ import annotations
 
 import os
@@ -10,31 +11,41 @@ from pathlib import Path
 import boto3
 import pytest
 
-from dmscdc.spark.jars import fetched, listed
-from wheels import HOME, build_wheel
-
 import readers
-from tiers import sampled
 from aws.test_stacks import NOTES, check_rights, cloud, inits, made, names_of, typed  # noqa: F401  cloud is a fixture
+from dmscdc.spark.jars import fetched, listed
+from tiers import sampled
+from wheels import HOME, build_wheel
 
 pytestmark = pytest.mark.proof
 
 SPARK = HOME / ".spark35"
 PYTHON = SPARK / "bin" / "python"
-DEFAULTS = {"spark.master": "yarn", "spark.dynamicAllocation.enabled": "true", "spark.shuffle.service.enabled": "true", "spark.driver.memory": "10g", "spark.executor.memory": "10g"}
+DEFAULTS = {
+    "spark.master": "yarn",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.shuffle.service.enabled": "true",
+    "spark.driver.memory": "10g",
+    "spark.executor.memory": "10g",
+}
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Path:
     "The folder of Spark 3.5 as a service has it: with the jars that read S3, and defaults for a cluster, as on EMR."
-    if not PYTHON.exists(): pytest.skip("no Spark 3.5: make .spark35/.made")
+    if not PYTHON.exists():
+        pytest.skip("no Spark 3.5: make .spark35/.made")
     there, here = tmp_path_factory.mktemp("spark"), next(SPARK.glob("lib/python3*/site-packages/pyspark"))
     for path in here.iterdir():
-        if path.name not in ("jars", "conf"): (there / path.name).symlink_to(path)
-    for name in ("jars", "conf"): (there / name).mkdir()
+        if path.name not in ("jars", "conf"):
+            (there / path.name).symlink_to(path)
+    for name in ("jars", "conf"):
+        (there / name).mkdir()
     (there / "conf" / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in DEFAULTS.items()))
-    for path in (here / "jars").iterdir(): (there / "jars" / path.name).symlink_to(path)
-    for path in fetched(listed()["org.apache.hadoop:hadoop-aws:3.3.4"]): (there / "jars" / path.name.partition("-")[2]).symlink_to(path)
+    for path in (here / "jars").iterdir():
+        (there / "jars" / path.name).symlink_to(path)
+    for path in fetched(listed()["org.apache.hadoop:hadoop-aws:3.3.4"]):
+        (there / "jars" / path.name.partition("-")[2]).symlink_to(path)
     return there
 
 
@@ -42,12 +53,15 @@ def service(tmp_path_factory) -> Path:
 def code(tmp_path_factory) -> Path:
     "What the page has the operator make and upload, for the Python of Spark 3.5 here; `environment` is the archive as Glue unpacks it."
     folder = tmp_path_factory.mktemp("code")
-    python, base = subprocess.run([PYTHON, "-c", "import sys; print('{}.{}'.format(*sys.version_info), sys.base_prefix)"], capture_output=True, text=True, check=True).stdout.split()
+    python, base = subprocess.run(
+        [PYTHON, "-c", "import sys; print('{}.{}'.format(*sys.version_info), sys.base_prefix)"], capture_output=True, text=True, check=True
+    ).stdout.split()
     wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
     typed("templates", "--out", str(folder), "--environment", str(wheel), "--format", "hudi", "--python", python)
     (folder / "notes").mkdir()
     (folder / "notes" / "sitecustomize.py").write_text(NOTES)
-    with tarfile.open(folder / "environment-hudi.tar.gz") as archive: archive.extractall(folder / "environment", filter="fully_trusted")
+    with tarfile.open(folder / "environment-hudi.tar.gz") as archive:
+        archive.extractall(folder / "environment", filter="fully_trusted")
     link = folder / "environment" / "bin" / f"python{python}"
     if not link.exists():  # this machine's Python is not in /usr/bin
         link.unlink()
@@ -62,11 +76,19 @@ def as_glue(service: Path, code: Path, name: str, *more: str) -> str:
     assert (job["GlueVersion"], job["NumberOfWorkers"]) == ("5.1", 2) and arguments["--python-virtual-env"].endswith("/code/environment-hudi.tar.gz")
     assert job["Command"]["ScriptLocation"].endswith("/code/inside.py") and not {"--conf", "--datalake-formats"} & set(arguments)
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV", "DMSCDC_JARS")}
-    env |= {"SPARK_HOME": str(service), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "DEFAULT_ARTIFACT_REPOSITORY": "file:///nowhere"}
+    env |= {
+        "SPARK_HOME": str(service),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+        "DEFAULT_ARTIFACT_REPOSITORY": "file:///nowhere",
+    }
     env |= {"PYTHONPATH": str(code / "notes"), "NOTES": str(code / "calls"), "XDG_CACHE_HOME": str(code / "cache")}
     arguments["--dmscdc"] = " ".join([arguments["--dmscdc"], *more])
     words = [word for pair in {"--JOB_NAME": name, **arguments}.items() for word in pair]
-    done = subprocess.run([service / "bin/spark-submit", "--master", "local[2]", code / "inside.py", *words], env=env, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(
+        [service / "bin/spark-submit", "--master", "local[2]", code / "inside.py", *words], env=env, capture_output=True, text=True, timeout=400
+    )
     assert done.returncode == 0 and " ERROR " not in done.stderr and "Traceback" not in done.stderr, done.stdout + done.stderr[-6000:]
     return done.stdout
 
@@ -81,7 +103,8 @@ def rows(there: Path, format: str) -> list[tuple[str, str]]:
         for one in page["Contents"]:
             path = there / one["Key"].removeprefix(f"{prefix}/")
             path.parent.mkdir(parents=True, exist_ok=True)
-            if not one["Key"].endswith("/"): s3.download_file(bucket, one["Key"], str(path))
+            if not one["Key"].endswith("/"):
+                s3.download_file(bucket, one["Key"], str(path))
     return sorted((row["id"], row["custName"]) for row in readers.hudi(there).to_pylist())
 
 
@@ -89,21 +112,30 @@ def rows(there: Path, format: str) -> list[tuple[str, str]]:
 def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, service, code, tmp_path, format, monkeypatch):  # noqa: F811
     out = made(cloud, "dmscdc-shared", "shared.yaml")
     follows = made(cloud, "dmscdc-stream", "stream.yaml", LakeFormat=format, Workers="5")
-    dynamo, arn = boto3.client("dynamodb"), boto3.client("kinesis").describe_stream_summary(StreamName=follows["Stream"])["StreamDescriptionSummary"]["StreamARN"]
-    if not dynamo.describe_kinesis_streaming_destination(TableName=follows["Table"])["KinesisDataStreamDestinations"]:  # MiniStack leaves it out of a stack
+    dynamo, arn = (
+        boto3.client("dynamodb"),
+        boto3.client("kinesis").describe_stream_summary(StreamName=follows["Stream"])["StreamDescriptionSummary"]["StreamARN"],
+    )
+    if not dynamo.describe_kinesis_streaming_destination(TableName=follows["Table"])[
+        "KinesisDataStreamDestinations"
+    ]:  # MiniStack leaves it out of a stack
         dynamo.enable_kinesis_streaming_destination(TableName=follows["Table"], StreamArn=arn)
     db = boto3.resource("dynamodb").Table(follows["Table"])
     scan = lambda: sorted((one["id"], one["custName"]) for one in db.scan()["Items"])
     rename = lambda key: db.update_item(Key={"id": key}, UpdateExpression="SET custName = :name", ExpressionAttributeValues={":name": "another"})
     keys = [f"{number:03}" for number in range(30)]
 
-    for key in keys: db.put_item(Item={"id": key, "custName": f"customer {key}"})
-    for key in keys[:10]: rename(key)
+    for key in keys:
+        db.put_item(Item={"id": key, "custName": f"customer {key}"})
+    for key in keys[:10]:
+        rename(key)
     assert "shop.customer: ok" in as_glue(service, code, follows["JobName"])
     assert len(scan()) == 30 and rows(tmp_path / "first", format) == scan()
 
-    for key in keys[5:15]: db.delete_item(Key={"id": key})
-    for key in keys[20:]: rename(key)
+    for key in keys[5:15]:
+        db.delete_item(Key={"id": key})
+    for key in keys[20:]:
+        rename(key)
     db.put_item(Item={"id": "new", "custName": "came later"})
     by_spark = ["--fetch", "spark"] if format == "hudi-mor" else []  # as where shards are many
     assert "shop.customer: ok" in as_glue(service, code, follows["JobName"], *by_spark)
@@ -111,7 +143,10 @@ def test_a_stream_goes_into_a_table_of_hudi_that_equals_its_source(cloud, servic
 
     assert "no new record" in as_glue(service, code, follows["JobName"]) and rows(tmp_path / "third", format) == scan()
     check_rights(*names_of("Role", cloud, "dmscdc-stream")[:1], code / "calls")
-    written = {bucket: {one["Key"].split("/")[0] for one in boto3.client("s3").list_objects_v2(Bucket=out[bucket])["Contents"]} for bucket in ("RawBucket", "LakeBucket", "RunsBucket")}
+    written = {
+        bucket: {one["Key"].split("/")[0] for one in boto3.client("s3").list_objects_v2(Bucket=out[bucket])["Contents"]}
+        for bucket in ("RawBucket", "LakeBucket", "RunsBucket")
+    }
     assert written == {"RawBucket": {"streams"}, "LakeBucket": {"lake"}, "RunsBucket": {"runs"}}, "as the role allows it"
 
     monkeypatch.chdir(tmp_path)  # a laptop

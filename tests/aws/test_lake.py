@@ -1,4 +1,5 @@
 "The commit of plain Parquet on a bucket: races, deaths at every request, and answers that fail. Files of text stand for Parquet."
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,7 @@ from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import AlreadyExists, CommitConflict, UnsupportedStore
 from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, name_prefix, recover, whereabouts
 from dmscdc.storage.filesystem import client, files_in
-from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3
-from dmscdc.storage.log_store import open_store
+from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3, open_store
 
 pytestmark = pytest.mark.proof
 
@@ -28,6 +28,7 @@ class Killed(Exception):
 
 class Wire:
     "What goes over the wire to S3, by number; `fault` may do something about a request."
+
     def __init__(self):
         self.asked, self.fault = [], lambda number, operation, request: None
         client("s3").meta.events.register("before-send.s3", self.before)
@@ -40,11 +41,13 @@ class Wire:
         return self.fault(len(self.asked), operation, request)
 
     def after(self, **_):
-        if self.after_number and len(self.asked) == self.after_number: raise Killed
+        if self.after_number and len(self.asked) == self.after_number:
+            raise Killed
 
 
 class Lake:
     "A table whose files hold one word a row."
+
     def __init__(self, bucket: str, prefix: str = "lake"):
         self.store = BucketLogStore(bucket, prefix)
         self.journal = Journal(self.store, "shop/item", "_dmscdc/shop/item")
@@ -53,7 +56,8 @@ class Lake:
         "One writer: read the head, settle, read the table, write aside, commit."
         head = self.journal.head()
         recover(self.journal, head)
-        if head: whereabouts(self.journal, head)
+        if head:
+            whereabouts(self.journal, head)
         return self.step(head, attempt, adds, removes, position)
 
     def step(self, head, attempt, adds, removes=(), position=""):
@@ -64,13 +68,21 @@ class Lake:
         gone = [f.name for f in (head.files if head else ()) if f.name.split("-")[-1][:-8] in removes]
         return commit(self.journal, head, attempt, files, gone, {"position": position, "run": attempt})
 
-    def listed(self): return {f"shop/item/{f.name}" for f in self.journal.head().files} if self.journal.head() else set()
+    def listed(self):
+        return {f"shop/item/{f.name}" for f in self.journal.head().files} if self.journal.head() else set()
 
-    def folder(self): return set(self.store.list("shop/item"))
+    def folder(self):
+        return set(self.store.list("shop/item"))
 
-    def words(self): return sorted(" ".join(get_text(self.store.path(name)) for name in self.folder()).split())
+    def words(self):
+        return sorted(" ".join(get_text(self.store.path(name)) for name in self.folder()).split())
 
-    def all_keys(self): return [one["Key"] for page in client("s3").get_paginator("list_objects_v2").paginate(Bucket=self.store.bucket, Prefix=f"{self.store.prefix}/") for one in page.get("Contents", ())]
+    def all_keys(self):
+        return [
+            one["Key"]
+            for page in client("s3").get_paginator("list_objects_v2").paginate(Bucket=self.store.bucket, Prefix=f"{self.store.prefix}/")
+            for one in page.get("Contents", ())
+        ]
 
     def is_right(self, words: str):
         assert self.folder() == self.listed() and self.words() == sorted(words.split())
@@ -84,16 +96,19 @@ def loaded(lake: Lake):
 
 def fill(bucket: str, keys: list[str]) -> None:
     "Many small objects, past the wire."
-    for key in keys: s3_backends["123456789012"]["aws"].put_object(bucket, key, b"{}")
+    for key in keys:
+        s3_backends["123456789012"]["aws"].put_object(bucket, key, b"{}")
 
 
 # Requests
+
 
 def test_a_store_in_a_bucket_answers_as_a_folder_does(bucket, tmp_path):
     for store in (open_store(f"s3://{bucket}/{ODD}/"), open_store(f"s3a://{bucket}"), open_store(str(tmp_path))):
         assert store.list("box") == [] and store.last("box/journal") == 0
         store.create("box/journal/000000000001.json", b"{}")
-        with pytest.raises(AlreadyExists): store.create("box/journal/000000000001.json", b"other")
+        with pytest.raises(AlreadyExists):
+            store.create("box/journal/000000000001.json", b"other")
         assert store.read("box/journal/000000000001.json") == b"{}" and store.last("box/journal") == 1
         put_text(store.path("box/aside/day=a%2Fb +ü/x.parquet"), "x")
         assert store.copy("box/aside/day=a%2Fb +ü/x.parquet", "box/day=a%2Fb +ü/x.parquet") and not store.copy("box/aside/none", "box/y")
@@ -116,9 +131,17 @@ def test_the_last_entry_of_a_long_journal_is_found_by_few_requests(bucket):
 
 def test_what_dead_attempts_left_is_tidied_and_strangers_stay(bucket):
     lake = loaded(Lake(bucket))
-    for name in ("000000000001-dead/rows/_SUCCESS", "000000000001-dead/rows/", "000000000001-dead/x.parquet", "000000000002-a2/x.parquet", "notes.txt"):
+    for name in (
+        "000000000001-dead/rows/_SUCCESS",
+        "000000000001-dead/rows/",
+        "000000000001-dead/x.parquet",
+        "000000000002-a2/x.parquet",
+        "notes.txt",
+    ):
         client("s3").put_object(Bucket=bucket, Key=f"lake/{lake.journal.aside}/{name}", Body=b"")
-    assert recover(lake.journal, lake.journal.head()) == [f"{lake.journal.aside} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"]
+    assert recover(lake.journal, lake.journal.head()) == [
+        f"{lake.journal.aside} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"
+    ]
     assert [key.partition("aside/")[2] for key in lake.all_keys() if "aside/" in key] == ["000000000002-a2/x.parquet", "notes.txt"]
 
 
@@ -134,15 +157,20 @@ def test_a_table_at_rest_costs_few_requests_and_a_bucket_with_versions_gets_no_m
 
 # Writers
 
+
 def test_of_sixteen_writers_one_wins_each_commit(strict):
     lake, gate = loaded(Lake(strict)), Barrier(16)
     head = lake.journal.head()
 
     def race(i: int):
         gate.wait()
-        try: return lake.step(head, f"b{i:x}", {"new": f"w{i}"}, ("one",)).attempt
-        except CommitConflict as error: return error
-    with ThreadPoolExecutor(16) as pool: said = list(pool.map(race, range(16)))
+        try:
+            return lake.step(head, f"b{i:x}", {"new": f"w{i}"}, ("one",)).attempt
+        except CommitConflict as error:
+            return error
+
+    with ThreadPoolExecutor(16) as pool:
+        said = list(pool.map(race, range(16)))
     winners = [one for one in said if isinstance(one, str)]
     assert len(winners) == 1 and lake.journal.numbers() == [1, 2] and lake.journal.head().attempt == winners[0]
     lake.write("c3", {})
@@ -165,12 +193,18 @@ def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind,
         lake, point = loaded(Lake(bucket, f"lake{point}")), point + 1
         wire.asked.clear()
         if when == "before":
+
             def fault(number, operation, request, last=point):
-                if number == last: raise Killed
+                if number == last:
+                    raise Killed
+
             wire.fault = fault
-        else: wire.after_number = point
-        try: done = bool(lake.write("b2", adds, removes, "changes"))
-        except Killed: pass
+        else:
+            wire.after_number = point
+        try:
+            done = bool(lake.write("b2", adds, removes, "changes"))
+        except Killed:
+            pass
         wire.fault, wire.after_number = (lambda *_: None), 0
         head = lake.journal.head()
         recover(lake.journal, head)
@@ -184,18 +218,24 @@ def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind,
 
 # Faults of S3
 
+
 def answer(status: int, code: str):
     "An answer of S3 without S3."
     body = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+
     class Raw:
-        def stream(self, **_): yield body
+        def stream(self, **_):
+            yield body
+
     return lambda request: AWSResponse(request.url, status, {}, Raw())
 
 
-def reset(request): raise ConnectionClosedError(endpoint_url=request.url)
+def reset(request):
+    raise ConnectionClosedError(endpoint_url=request.url)
 
 
-def time_out(request): raise ReadTimeoutError(endpoint_url=request.url)
+def time_out(request):
+    raise ReadTimeoutError(endpoint_url=request.url)
 
 
 def lost(request):
@@ -204,7 +244,13 @@ def lost(request):
     raise ConnectionClosedError(endpoint_url=request.url)
 
 
-FAULTS = {"503 SlowDown": answer(503, "SlowDown"), "time-out": time_out, "connection reset": reset, "answer lost": lost, "500": answer(500, "InternalError")}
+FAULTS = {
+    "503 SlowDown": answer(503, "SlowDown"),
+    "time-out": time_out,
+    "connection reset": reset,
+    "answer lost": lost,
+    "500": answer(500, "InternalError"),
+}
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -212,7 +258,10 @@ def test_a_fault_that_passes_is_not_seen(bucket, kind):
     lake, wire, hit = loaded(Lake(bucket)), Wire(), set()
 
     def fault(number, operation, request):
-        if operation not in hit: hit.add(operation); return FAULTS[kind](request)
+        if operation not in hit:
+            hit.add(operation)
+            return FAULTS[kind](request)
+
     wire.fault = fault
     assert lake.write("b2", {"four": "A b"}, ("one",), "changes").number == 2
     assert hit == {"ListObjectsV2", "GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject"}
@@ -225,9 +274,11 @@ def test_a_fault_that_stays_is_a_clear_error_and_the_next_pass_is_right(bucket, 
     head = lake.journal.head()
     wire.fault = lambda number, asked, request: answer(403, "AccessDenied")(request) if asked == operation else None
     if operation in ("ListObjectsV2", "GetObject"):
-        with pytest.raises(ClientError, match=f"AccessDenied.*{operation}"): lake.write("b2", {})
+        with pytest.raises(ClientError, match=f"AccessDenied.*{operation}"):
+            lake.write("b2", {})
     else:
-        with pytest.raises(ClientError, match=f"AccessDenied.*{operation}"): lake.step(head, "b2", {"four": "A b"}, ("one",), "changes")
+        with pytest.raises(ClientError, match=f"AccessDenied.*{operation}"):
+            lake.step(head, "b2", {"four": "A b"}, ("one",), "changes")
     wire.fault = lambda *_: None
     made = operation in ("CopyObject", "DeleteObject")  # the entry was there
     assert (lake.journal.newest() == 2) == made
@@ -240,7 +291,8 @@ def test_a_listing_that_fails_on_its_third_page_is_no_listing(bucket):
     fill(bucket, [f"lake/shop/item/x{n}.parquet" for n in range(2100)])
     wire.asked.clear()
     wire.fault = lambda number, *_: answer(403, "AccessDenied")(_[1]) if number == 3 else None
-    with pytest.raises(ClientError, match="AccessDenied"): lake.store.list("shop/item")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        lake.store.list("shop/item")
     assert wire.asked == ["ListObjectsV2"] * 3
 
 
@@ -251,6 +303,7 @@ def test_a_conflict_is_asked_again_until_somebody_has_won(bucket):
         if operation == "PutObject" and "/journal/" in request.url and len(hit) < 3:
             hit.append(number)
             return answer(409, "ConditionalRequestConflict")(request)
+
     wire.fault = fault
     assert lake.write("b2", {"four": "A b"}, ("one",)).number == 2 and len(hit) == 3
     lake.is_right("A b c d e")
@@ -261,12 +314,16 @@ def test_a_store_without_conditional_puts_is_refused_before_the_first_commit(buc
     lake, wire = Lake(bucket), Wire()
 
     def fault(number, operation, request):
-        if "If-None-Match" not in request.headers: return None
-        if way == "refuses": return answer(501, "NotImplemented")(request)
+        if "If-None-Match" not in request.headers:
+            return None
+        if way == "refuses":
+            return answer(501, "NotImplemented")(request)
         del request.headers["If-None-Match"]
         return URLLib3Session().send(request)
+
     wire.fault = fault
-    with pytest.raises(UnsupportedStore, match="in spite of If-None-Match" if way == "overlooks" else "no conditional put"): lake.write("a1", {"one": "a"})
+    with pytest.raises(UnsupportedStore, match="in spite of If-None-Match" if way == "overlooks" else "no conditional put"):
+        lake.write("a1", {"one": "a"})
     wire.fault = lambda *_: None
     assert lake.journal.head() is None and lake.folder() == set()
 
@@ -274,7 +331,8 @@ def test_a_store_without_conditional_puts_is_refused_before_the_first_commit(buc
 def test_a_boto3_that_cannot_put_under_a_condition_is_refused_before_anything_is_done(aws, monkeypatch):
     check_boto3.cache_clear()
     monkeypatch.delitem(client("s3").meta.service_model.operation_model("PutObject").input_shape.members, "IfNoneMatch")
-    with pytest.raises(UnsupportedStore, match=r"boto3 [\d.]+ cannot commit to S3: .*pip install 'boto3>=1.35.69'"): open_store("s3://bucket/lake")
+    with pytest.raises(UnsupportedStore, match=r"boto3 [\d.]+ cannot commit to S3: .*pip install 'boto3>=1.35.69'"):
+        open_store("s3://bucket/lake")
     assert isinstance(open_store("/lake"), LogStore)
     monkeypatch.undo()
     assert isinstance(open_store("s3://bucket/lake"), BucketLogStore)

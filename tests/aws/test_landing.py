@@ -1,4 +1,5 @@
 "A landing in a bucket is the landing in a folder, listed with few requests. moto answers, or a list in memory where keys are many."
+
 from __future__ import annotations
 
 import json
@@ -25,8 +26,8 @@ from dmscdc.landing.files import FolderLanding, RawFile, TableRef, classify
 from dmscdc.landing.s3 import BucketLanding
 from dmscdc.load.plan import plan_table
 from dmscdc.load.process import check_inputs
-from dmscdc.load.table_state import plan_state
 from dmscdc.load.results import TableState
+from dmscdc.load.table_state import plan_state
 from dmscdc.service.config import read_config
 from dmscdc.service.status import read_statuses
 from dmscdc.state.items import TableItem
@@ -63,6 +64,7 @@ def load(number: int = 1, minute: float = 0, folder: str = "", size: int = 804) 
 @pytest.fixture
 def put(bucket, tmp_path):
     "Puts files of the table into a folder and into the bucket, with the same sizes and times."
+
     def both(*files: RawFile, prefix: str = "raw/") -> tuple[FolderLanding, BucketLanding]:
         for file in files:
             here, key = tmp_path / "landing" / str(T).replace(".", "/") / file.path, f"{prefix}sampledb/product/{file.path}"
@@ -70,8 +72,11 @@ def put(bucket, tmp_path):
             here.write_bytes(b"x" * file.size)
             os.utime(here, (file.time, file.time))
             client("s3").put_object(Bucket=bucket, Key=key, Body=b"x" * file.size)
-            s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_bucket(bucket).keys[key].last_modified = datetime.fromtimestamp(file.time, timezone.utc).replace(tzinfo=None)
+            s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_bucket(bucket).keys[key].last_modified = datetime.fromtimestamp(
+                file.time, timezone.utc
+            ).replace(tzinfo=None)
         return FolderLanding(tmp_path / "landing"), BucketLanding(f"s3://{bucket}/{prefix}")
+
     return both
 
 
@@ -80,6 +85,7 @@ def remove(bucket, tmp_path):
     def both(file: RawFile) -> None:
         (tmp_path / "landing/sampledb/product" / file.path).unlink()
         client("s3").delete_object(Bucket=bucket, Key=f"raw/sampledb/product/{file.path}")
+
     return both
 
 
@@ -124,14 +130,22 @@ def test_the_plans_of_folder_and_bucket_are_equal_pass_after_pass_whatever_happe
     morning, position = [change(minute) for minute in range(600, 3000, 100)], None
     again = {"kind": "replay", "files": [morning[2].name]}
     passes = {  # what arrives before it, or goes; a person's word
-        "first load": ([load(), *morning], None), "nothing": ([], None), "new": ([change(3100), change(3200)], None),
-        "late": ([change(2950, put=3300), change(3300)], None), "rewind": ([], {"kind": "rewind", "to": morning[1].name}),
-        "other size": ([replace(change(3200, put=3400), size=9)], None), "accept": ([], {"kind": "accept"}),
-        "replay": ([], again), "reload": ([load(minute=4000, size=77), change(4100)], None),
+        "first load": ([load(), *morning], None),
+        "nothing": ([], None),
+        "new": ([change(3100), change(3200)], None),
+        "late": ([change(2950, put=3300), change(3300)], None),
+        "rewind": ([], {"kind": "rewind", "to": morning[1].name}),
+        "other size": ([replace(change(3200, put=3400), size=9)], None),
+        "accept": ([], {"kind": "accept"}),
+        "replay": ([], again),
+        "reload": ([load(minute=4000, size=77), change(4100)], None),
         "which one": ([], {"kind": "reload", "changes": "supersede"}),
-        "date folders": ([change(4200, "YYYYMMDD SLASH")], None), "other dashes": ([change(4300, "YYYYMMDD DASH"), change(4400, "DDMMYYYY NONE")], None),
-        "copied": ([replace(f, time=ZERO + 300_000) for f in [load(size=77), *morning]], None), "gone": ([change(4200, "YYYYMMDD SLASH")], None),
-        "late and blocked": ([change(4150, put=5500)], None)}
+        "date folders": ([change(4200, "YYYYMMDD SLASH")], None),
+        "other dashes": ([change(4300, "YYYYMMDD DASH"), change(4400, "DDMMYYYY NONE")], None),
+        "copied": ([replace(f, time=ZERO + 300_000) for f in [load(size=77), *morning]], None),
+        "gone": ([change(4200, "YYYYMMDD SLASH")], None),
+        "late and blocked": ([change(4150, put=5500)], None),
+    }
     kinds = {}
     for name, (files, asked) in passes.items():
         if name == "gone":
@@ -143,13 +157,31 @@ def test_the_plans_of_folder_and_bucket_are_equal_pass_after_pass_whatever_happe
         assert found == expected, name
         check_inputs(bucket, found)
         kinds[name], position = found.kind, position if found.is_empty else found.after
-    assert kinds == {"first load": "both", "nothing": "nothing", "new": "incremental", "late": "incremental", "rewind": "incremental", "other size": "attention",
-                     "accept": "incremental", "replay": "incremental", "reload": "attention", "which one": "both", "date folders": "incremental", "other dashes": "incremental",
-                     "copied": "attention", "gone": "attention", "late and blocked": "attention"}
+    assert kinds == {
+        "first load": "both",
+        "nothing": "nothing",
+        "new": "incremental",
+        "late": "incremental",
+        "rewind": "incremental",
+        "other size": "attention",
+        "accept": "incremental",
+        "replay": "incremental",
+        "reload": "attention",
+        "which one": "both",
+        "date folders": "incremental",
+        "other dashes": "incremental",
+        "copied": "attention",
+        "gone": "attention",
+        "late and blocked": "attention",
+    }
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(LAYOUTS), st.sampled_from([(0, 0), (90, 0), (5000, 0), (5000, 1)]), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 700), st.booleans()), min_size=1, max_size=30, unique_by=lambda x: x[:2]))
+@given(
+    st.sampled_from(LAYOUTS),
+    st.sampled_from([(0, 0), (90, 0), (5000, 0), (5000, 1)]),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 700), st.booleans()), min_size=1, max_size=30, unique_by=lambda x: x[:2]),
+)
 def test_in_any_layout_and_however_far_dms_is_behind_no_pass_over_a_bucket_differs_from_one_over_a_folder(layout, lag, arrivals):
     here, position = [load()], None
     for number in range(7):
@@ -165,6 +197,7 @@ def test_in_any_layout_and_however_far_dms_is_behind_no_pass_over_a_bucket_diffe
 def test_known_names_are_seen_where_dms_catches_up_and_their_folders_are_days_apart():
     def behind(minute: float, **more) -> RawFile:
         return change(minute, "YYYYMMDDHH DASH", 5000 - minute, **more)
+
     here = [load(), *(behind(minute) for minute in range(100, 3800, 100))]
     position = plan(classify(here)).after
     here.append(behind(2270, put=5000))
@@ -200,9 +233,18 @@ def test_all_of_2500_change_files_are_seen_and_then_only_new_ones_with_two_reque
     assert there.asked[1]["start-after"] == "raw/sampledb/product/20181226-084000000"
 
 
-@pytest.mark.parametrize("layout, minutes, requests", [
-    ("YYYYMMDD SLASH", 25_000, 2), ("YYYYMMDDHH SLASH", 25_000, 2), ("YYYYMM NONE", 25_000, 2), ("DDMMYYYY UNDERSCORE", 25_000, 2), ("MMYYYYDD SLASH", 25_000, 2),
-    ("DDMMYYYY SLASH", 32_000, 3), ("YYYYMMDD DASH", 25_000, 4)])  # the first of January, far from the last of December; days behind dashes
+@pytest.mark.parametrize(
+    "layout, minutes, requests",
+    [
+        ("YYYYMMDD SLASH", 25_000, 2),
+        ("YYYYMMDDHH SLASH", 25_000, 2),
+        ("YYYYMM NONE", 25_000, 2),
+        ("DDMMYYYY UNDERSCORE", 25_000, 2),
+        ("MMYYYYDD SLASH", 25_000, 2),
+        ("DDMMYYYY SLASH", 32_000, 3),
+        ("YYYYMMDD DASH", 25_000, 4),
+    ],
+)  # the first of January, far from the last of December; days behind dashes
 def test_an_idle_table_with_date_folders_costs_two_requests_too_and_a_few_more_where_days_lie_apart(layout, minutes, requests):
     here = [load(), *(change(minute, layout) for minute in range(10, minutes + 10, 10))]
     position = plan(classify(here), minute=40_000).after
@@ -275,7 +317,13 @@ def test_more_than_a_thousand_files_of_the_look_back_cost_their_pages_and_nothin
 
 def test_a_known_table_needs_no_look_and_a_new_one_a_single_request(put, bucket):
     put(load())
-    for key in ("raw/sampledb/store/LOAD00000001.parquet", "raw/sampledb/notes/readme.txt", "raw/sampledb/", "raw/_dmscdc/x/LOAD00000001.parquet", "rawer/a/b/LOAD00000001.parquet"):
+    for key in (
+        "raw/sampledb/store/LOAD00000001.parquet",
+        "raw/sampledb/notes/readme.txt",
+        "raw/sampledb/",
+        "raw/_dmscdc/x/LOAD00000001.parquet",
+        "rawer/a/b/LOAD00000001.parquet",
+    ):
         client("s3").put_object(Bucket=bucket, Key=key, Body=b"x")
     store = TableRef("sampledb", "store")
     for known, requests in (((), 5), ((T,), 4), ((T, store, TableRef("sampledb", "notes")), 2)):
@@ -319,13 +367,19 @@ def test_who_pays_is_said_with_every_request(monkeypatch):
 
 
 def test_a_bucket_that_is_not_there_is_named_with_what_helps(aws):
-    with pytest.raises(LandingUnreachable, match=r"s3://nobodys-bucket/raw cannot be listed: there is no such bucket \(NoSuchBucket: .*aws s3 ls s3://nobodys-bucket/raw/"):
+    with pytest.raises(
+        LandingUnreachable,
+        match=r"s3://nobodys-bucket/raw cannot be listed: there is no such bucket \(NoSuchBucket: .*aws s3 ls s3://nobodys-bucket/raw/",
+    ):
         BucketLanding("s3a://nobodys-bucket/raw").tables()
 
 
 def test_the_profile_of_the_shell_is_the_one_that_is_used(aws, monkeypatch, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"): monkeypatch.delenv(name)
-    (tmp_path / "credentials").write_text("[default]\naws_access_key_id = usual\naws_secret_access_key = a\n[shop]\naws_access_key_id = of-the-shop\naws_secret_access_key = b\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    (tmp_path / "credentials").write_text(
+        "[default]\naws_access_key_id = usual\naws_secret_access_key = a\n[shop]\naws_access_key_id = of-the-shop\naws_secret_access_key = b\n"
+    )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     for profile, key in (("shop", "of-the-shop"), ("default", "usual")):
         monkeypatch.setenv("AWS_PROFILE", profile)
@@ -335,8 +389,10 @@ def test_the_profile_of_the_shell_is_the_one_that_is_used(aws, monkeypatch, tmp_
 
 
 def test_without_credentials_the_error_says_where_they_are_looked_for(aws, monkeypatch, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"): monkeypatch.delenv(name)
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"): monkeypatch.setenv(name, str(tmp_path / "none"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     client.cache_clear()
     with pytest.raises(LandingUnreachable, match="no credentials are found: set AWS_PROFILE"):
@@ -362,9 +418,18 @@ def test_the_command_plans_a_landing_in_a_bucket(dmscdc, bucket, tmp_path):
     assert (found["sampledb.product"]["plan"], found["sampledb.product"]["files"]["load"][0]["path"]) == ("initial", "LOAD00000001.parquet")
 
 
-@pytest.mark.parametrize("prefix, says", [("", "no files of DMS in s3://{}: expected"), ("raw/sampledb", "lies one level too high: dmscdc plan --landing s3://{}/raw shows"), ("deep", "dmscdc plan --landing s3://{}/deep/raw shows")])
+@pytest.mark.parametrize(
+    "prefix, says",
+    [
+        ("", "no files of DMS in s3://{}: expected"),
+        ("raw/sampledb", "lies one level too high: dmscdc plan --landing s3://{}/raw shows"),
+        ("deep", "dmscdc plan --landing s3://{}/deep/raw shows"),
+    ],
+)
 def test_an_address_on_the_wrong_level_is_told_the_right_one(dmscdc, bucket, prefix, says):
-    for key in {"": (), "deep": ("deep/raw/sampledb/product/20181215-100311204.parquet",)}.get(prefix, ("raw/sampledb/product/LOAD00000001.parquet",)):
+    for key in {"": (), "deep": ("deep/raw/sampledb/product/20181215-100311204.parquet",)}.get(
+        prefix, ("raw/sampledb/product/LOAD00000001.parquet",)
+    ):
         client("s3").put_object(Bucket=bucket, Key=key, Body=b"x")
     done = dmscdc("plan", "--landing", f"s3://{bucket}/{prefix}", "--lake", "lake")
     assert done.exit_code == 3 and says.format(bucket) in done.output, done.output

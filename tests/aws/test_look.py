@@ -1,5 +1,6 @@
 """The function that the clock of the shared stack asks, before each hour of random histories. It may start a pass for nothing; it must never leave one out that would load, report or ring.
 The oracles are the plans and alarms of the tables at that hour, and the rows that the history left in the source."""
+
 from __future__ import annotations
 
 import json
@@ -14,6 +15,8 @@ import boto3
 import pytest
 from moto.s3.models import s3_backends
 
+from aws.rendered import loaded
+from aws.test_templates import INFRA
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.deploy.on_call import in_trouble
 from dmscdc.landing.files import TableRef
@@ -24,9 +27,6 @@ from dmscdc.service.passes import run_pass
 from dmscdc.service.status import read_statuses
 from dmscdc.state.dynamodb import create_table
 from dmscdc.state.registry import open_state
-
-from aws.rendered import loaded
-from aws.test_templates import INFRA
 from world import query
 
 pytestmark = pytest.mark.proof
@@ -46,11 +46,13 @@ class Account:
         create_table(self.state)
         self.config = Config(f"s3://{bucket}/dms", str(home / "lake"), f"dynamodb:{self.state}", f"s3://{bucket}/runs", settle=0, workers=0)
         clock = SimpleNamespace(time=lambda: self.now.timestamp(), sleep=lambda seconds: None)
-        for room in ("service.passes", "service.status", "service.metrics", "load.results"): monkeypatch.setattr(f"dmscdc.{room}.time", clock)
+        for room in ("service.passes", "service.status", "service.metrics", "load.results"):
+            monkeypatch.setattr(f"dmscdc.{room}.time", clock)
         monkeypatch.setattr("dmscdc.service.passes.datetime", type("Clock", (datetime,), {"now": classmethod(lambda cls, zone=None: self.now)}))
         monkeypatch.setattr("dmscdc.service.workers.run_notebook", self.run)
         told = f"pass --landing {self.config.landing} --lake {self.config.lake} --catalog {self.config.catalog} --archive {self.config.archive}"
-        for name, value in {"LANDING": self.config.landing, "PASS": told, "RUNS": bucket, "STATE": self.state, "SERVICE": "glue"}.items(): monkeypatch.setenv(name, value)
+        for name, value in {"LANDING": self.config.landing, "PASS": told, "RUNS": bucket, "STATE": self.state, "SERVICE": "glue"}.items():
+            monkeypatch.setenv(name, value)
         self.started, self.function = [], {}
         exec(CODE, self.function)
         glue = SimpleNamespace(start_job_run=lambda **request: self.started.append(request))
@@ -67,7 +69,20 @@ class Account:
         "A run without a kernel, of work that needs no Spark."
         given = {name: value for name, value in parameters.items() if name != "run"}
         done = process_table(given.pop("table"), given.pop("landing"), given.pop("lake"), given.pop("state"), **given)
-        run = Run(f"{self.now:%d%H}{table}", "process_table", table, iso(self.now), iso(self.now), done.verdict, done.words, "", command or "", "", "", {"processed": done.to_dict()})
+        run = Run(
+            f"{self.now:%d%H}{table}",
+            "process_table",
+            table,
+            iso(self.now),
+            iso(self.now),
+            done.verdict,
+            done.words,
+            "",
+            command or "",
+            "",
+            "",
+            {"processed": done.to_dict()},
+        )
         said = {name: getattr(run, name) for name in ("job", "table", "start", "end", "verdict", "words", "cause", "command", "notebook", "html")}
         RunLog(runs).append({"run": run.id, **said, "rows": done.rows, "files": len(done.files), "bytes_written": 0, "lag": done.lag})
         return run
@@ -83,36 +98,46 @@ class Account:
         self.put(write_load(self.home / "landing", f"shop.{table}", sorted(self.source[table].items()), COLUMNS, time=self.now))
 
     def change(self, table: str, key: int, closed: datetime | None = None) -> Path:
-        path = write_changes(self.home / "landing", f"shop.{table}", [("U", key, f"at {self.now:%d %H:%M}")], closed or self.now, COLUMNS, time=self.now)
-        if closed is None: self.source[table][key] = f"at {self.now:%d %H:%M}"
+        path = write_changes(
+            self.home / "landing", f"shop.{table}", [("U", key, f"at {self.now:%d %H:%M}")], closed or self.now, COLUMNS, time=self.now
+        )
+        if closed is None:
+            self.source[table][key] = f"at {self.now:%d %H:%M}"
         self.put(path)
         return path
 
     def set(self, table: str, **settings: object) -> None:
         open_state(self.config.state, self.config.landing).put_settings(TableRef("shop", table), **settings)
 
-    def passes(self) -> int: return run_pass(self.config, on_event=lambda text: None, classic=True).exit_code
+    def passes(self) -> int:
+        return run_pass(self.config, on_event=lambda text: None, classic=True).exit_code
 
     def waits(self) -> list:
         "What a pass at this hour would do, and the alarms that it would raise; for Quiet the function writes the metric."
         alarms = [row for row in in_trouble(self.config, self.now.timestamp()) if row["alarm"] != "Quiet"]
         return [*[str(one.table) for one in read_statuses(self.config) if one.has_work or one.state == "waiting"], *alarms]
 
-    def lake(self, table: str) -> dict: return dict(query(f"select id, name from read_parquet('{self.config.lake}/shop/{table}/**/*.parquet')"))
+    def lake(self, table: str) -> dict:
+        return dict(query(f"select id, name from read_parquet('{self.config.lake}/shop/{table}/**/*.parquet')"))
 
 
 @pytest.fixture
-def account(tmp_path, bucket, monkeypatch) -> Account: return Account(tmp_path, bucket, monkeypatch)
+def account(tmp_path, bucket, monkeypatch) -> Account:
+    return Account(tmp_path, bucket, monkeypatch)
 
 
 def happens(account: Account, dice: random.Random, spoiled: list, paused: set) -> None:
     "One thing that happens at a source, to DMS, or by a person's hand."
     table = dice.choice([*account.source])
     what = dice.choice(["change", "change", "load", "late", "new", "spoil", "pause", "setting"])
-    if what == "change": account.change(table, dice.randrange(5))
-    if what == "load": account.load(table)
-    if what == "late": account.change(table, dice.randrange(5), account.now - timedelta(hours=dice.randrange(1, 40)))
-    if what == "new" and len(account.source) < 4: account.load(f"more{len(account.source)}")
+    if what == "change":
+        account.change(table, dice.randrange(5))
+    if what == "load":
+        account.load(table)
+    if what == "late":
+        account.change(table, dice.randrange(5), account.now - timedelta(hours=dice.randrange(1, 40)))
+    if what == "new" and len(account.source) < 4:
+        account.load(f"more{len(account.source)}")
     if what == "spoil":
         path = account.change(table, dice.randrange(5))
         account.put(path, path.read_bytes()[:100])
@@ -120,7 +145,8 @@ def happens(account: Account, dice: random.Random, spoiled: list, paused: set) -
     if what == "pause":
         account.set(table, active=table in paused)
         paused ^= {table}
-    if what == "setting": account.set(table, when_gone=dice.choice(["keep", "stop"]))
+    if what == "setting":
+        account.set(table, when_gone=dice.choice(["keep", "stop"]))
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
@@ -131,10 +157,13 @@ def test_no_pass_is_left_out_that_would_have_done_or_said_anything(account, seed
         account.set(table, key="id")
     for hour in range(HOURS):
         account.now = DAY + timedelta(hours=hour, minutes=dice.randrange(5, 25))
-        if dice.random() < 0.2: happens(account, dice, spoiled, paused)
+        if dice.random() < 0.2:
+            happens(account, dice, spoiled, paused)
         for table in account.source:
-            if table.startswith("more") and dice.random() < 0.3: account.set(table, key="id")
-        if spoiled and dice.random() < 0.5: account.put(spoiled.pop())
+            if table.startswith("more") and dice.random() < 0.3:
+                account.set(table, key="id")
+        if spoiled and dice.random() < 0.5:
+            account.put(spoiled.pop())
         account.now = DAY + timedelta(hours=hour, minutes=30)
         if account.look():
             account.passes()
@@ -159,16 +188,38 @@ def test_a_quiet_day_has_one_pass_and_every_hour_the_numbers_of_the_alarms(accou
         capsys.readouterr()
         said.append(account.look())
         line = json.loads(capsys.readouterr().out)
-        if said[-1]: assert account.passes() == 0
-        else: told.append((line["tables"], line["quiet"], [one["Name"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]], line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], line["landing"]))
+        if said[-1]:
+            assert account.passes() == 0
+        else:
+            told.append(
+                (
+                    line["tables"],
+                    line["quiet"],
+                    [one["Name"] for one in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]],
+                    line["_aws"]["CloudWatchMetrics"][0]["Dimensions"],
+                    line["landing"],
+                )
+            )
         account.now += timedelta(hours=1)
     assert [hour for hour, words in enumerate(said) if words] == [23] and said[23] == "a table is due for its daily look at all files"
     assert told[0] == (1, 2400.0, ["tables", "quiet"], [["landing"]], account.config.landing) and told[-1][1] == 2400.0 + 29 * 3600
     assert account.lake("a") == account.source["a"]
 
-    for name, value in (("a note", "is nothing of ours"), ("LastIncrementalFile", "shop/a/0.parquet"), ("LastFullLoadDate", "1900-01-01 00:00:00"), ("ActiveFlag", "false"), ("PartitionKey", "name")):  # as a person sets it in the console
-        key, = [item["path"] for item in boto3.client("dynamodb").scan(TableName=account.state)["Items"]]
-        boto3.client("dynamodb").update_item(TableName=account.state, Key={"path": key}, UpdateExpression="SET #n = :v", ExpressionAttributeNames={"#n": name}, ExpressionAttributeValues={":v": {"S": value}})
+    for name, value in (
+        ("a note", "is nothing of ours"),
+        ("LastIncrementalFile", "shop/a/0.parquet"),
+        ("LastFullLoadDate", "1900-01-01 00:00:00"),
+        ("ActiveFlag", "false"),
+        ("PartitionKey", "name"),
+    ):  # as a person sets it in the console
+        (key,) = [item["path"] for item in boto3.client("dynamodb").scan(TableName=account.state)["Items"]]
+        boto3.client("dynamodb").update_item(
+            TableName=account.state,
+            Key={"path": key},
+            UpdateExpression="SET #n = :v",
+            ExpressionAttributeNames={"#n": name},
+            ExpressionAttributeValues={":v": {"S": value}},
+        )
         assert account.look() == ("" if name == "a note" else "somebody has changed a table's settings or progress")
     assert account.started[-1] == {"JobName": "job"}
 
@@ -177,7 +228,8 @@ def test_a_clock_that_ticks_once_a_day_has_a_pass_each_day_and_a_file_that_comes
     account.load("a")
     account.set("a", key="id")
     for day in range(6):
-        if day > 3: account.change("a", 1)
+        if day > 3:
+            account.change("a", 1)
         assert account.look(), day
         account.now += timedelta(minutes=2)
         account.passes()
@@ -185,8 +237,10 @@ def test_a_clock_that_ticks_once_a_day_has_a_pass_each_day_and_a_file_that_comes
     account.change("a", 2, account.now - timedelta(hours=40))  # its place is before the look-back: only the look at all files finds it
     for hour in range(24):
         account.now += timedelta(hours=1)
-        if account.look(): account.passes()
-        else: assert not account.waits(), hour
+        if account.look():
+            account.passes()
+        else:
+            assert not account.waits(), hour
     assert account.lake("a")[2].startswith("at ")
 
 
@@ -219,6 +273,7 @@ def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at
         account.passes()
         account.now += timedelta(hours=1)
         return not account.look()
+
     for table in ("a", "b"):
         account.load(table)
         account.set(table, key="id")
@@ -244,11 +299,14 @@ def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at
     boto3.client("s3").delete_object(Bucket=account.bucket, Key="dms/deep/shop/c/LOAD00000001.parquet")
     assert calm()
 
-    def die(*given, **more): raise Killed
+    def die(*given, **more):
+        raise Killed
+
     account.change("a", 2)
     with monkeypatch.context() as dying:
         dying.setattr("dmscdc.service.workers.run_notebook", die)
-        with pytest.raises(Killed): account.passes()
+        with pytest.raises(Killed):
+            account.passes()
     assert "NoSuchKey" in account.look()
 
 
@@ -269,10 +327,16 @@ def test_who_cannot_look_starts_the_pass_and_one_that_is_at_work_takes_what_has_
     monkeypatch.setitem(account.function, "PASS", account.function["PASS"].replace("s3://another/lake", account.config.lake))
 
     def busy(code: str):
-        def start(**request): raise account.function["ClientError"]({"Error": {"Code": code, "Message": "no"}}, "StartJobRun")
-        account.function["boto3"] = SimpleNamespace(client=lambda service: SimpleNamespace(start_job_run=start) if service == "glue" else boto3.client(service))
+        def start(**request):
+            raise account.function["ClientError"]({"Error": {"Code": code, "Message": "no"}}, "StartJobRun")
+
+        account.function["boto3"] = SimpleNamespace(
+            client=lambda service: SimpleNamespace(start_job_run=start) if service == "glue" else boto3.client(service)
+        )
+
     busy("ConcurrentRunsExceededException")
     account.now += timedelta(days=2)
     assert account.function["handler"]({"JobName": "job"}, few)
     busy("EntityNotFoundException")
-    with pytest.raises(account.function["ClientError"]): account.function["handler"]({"JobName": "job"}, few)
+    with pytest.raises(account.function["ClientError"]):
+        account.function["handler"]({"JobName": "job"}, few)

@@ -1,4 +1,5 @@
 "What the pages beside the templates say: operations and options of their `aws` lines are those of botocore's models, and the bill counts the requests that are made."
+
 from __future__ import annotations
 
 import json
@@ -18,11 +19,13 @@ pytestmark = pytest.mark.proof
 
 INFRA = Path(__file__).parents[2] / "infra"
 OURS = ("s3", "cloudformation deploy")  # commands of the command line alone
-COMMANDS = sorted({
-    command.replace("\\\n", " ").strip()
-    for page in ("README.md", "readers.md")
-    for command in re.findall(r"^ *`?(aws (?:[^\n`]*\\\n)*[^\n`]*)", (INFRA / page).read_text(), re.MULTILINE)
-})
+COMMANDS = sorted(
+    {
+        command.replace("\\\n", " ").strip()
+        for page in ("README.md", "readers.md")
+        for command in re.findall(r"^ *`?(aws (?:[^\n`]*\\\n)*[^\n`]*)", (INFRA / page).read_text(), re.MULTILINE)
+    }
+)
 
 
 def asked(command: str) -> tuple[str, str, dict[str, object]]:
@@ -32,8 +35,10 @@ def asked(command: str) -> tuple[str, str, dict[str, object]]:
     operation = camel(name) if name != "wait" else get_session().get_waiter_model(service).get_waiter(camel(words.pop(0))).operation
     given: dict[str, list[str]] = {}
     for word in words:
-        if word.startswith("--"): given[word[2:]] = []
-        else: given[[*given][-1]].append(word)
+        if word.startswith("--"):
+            given[word[2:]] = []
+        else:
+            given[[*given][-1]].append(word)
     return service, operation, given
 
 
@@ -79,5 +84,6 @@ def test_what_a_small_batch_stages_beside_us_goes_to_the_bucket_once_tasks_apply
     w.load([(number, "one", "a") for number in range(1000)])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "two", "a"), ("D", 2, None, None), ("I", 3000, "three", "b")])
-    with taken("apart", spark): done = w.go()
+    with taken("apart", spark):
+        done = w.go()
     assert done.verdict == "ok" and w.lake(NAMES) == replayed(w.raw, ["id"], NAMES), done.words

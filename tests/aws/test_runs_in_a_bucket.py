@@ -1,4 +1,5 @@
 """Runs kept in a bucket: uploaded once however they end, no line lost, the front page right, failures said; against moto's server."""
+
 import json
 import re
 import secrets
@@ -21,8 +22,8 @@ from dmscdc.cli.main import app
 from dmscdc.errors import RunStoreError
 from dmscdc.landing.files import TableRef
 from dmscdc.runs import store as shelves
-from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.log import RunLog, rebuild
+from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.run import claimed, close_lost, run_notebook
 from dmscdc.runs.store import BucketRunStore, open_run_store, write_whole
 from dmscdc.service.config import read_config, table_parameters
@@ -38,7 +39,12 @@ DOES = {
     "killed": "import os; os.kill(os.getpid(), 9)",
     "waits": "import threading; threading.Event().wait(50)",
 }
-ENDS = {"shop.good": ("ok", ""), "shop.raises": ("failed", "cell error"), "shop.killed": ("failed", "kernel killed"), "shop.waits": ("failed", "time-out")}
+ENDS = {
+    "shop.good": ("ok", ""),
+    "shop.raises": ("failed", "cell error"),
+    "shop.killed": ("failed", "kernel killed"),
+    "shop.waits": ("failed", "time-out"),
+}
 SAYS = 'from dmscdc.runs.log import record\nrecord("verdict", {"verdict": "ok", "words": "as expected", "command": "run it again"})'
 
 
@@ -109,14 +115,23 @@ def told(moto, tmp_path_factory):
     "One pass over four tables that end in four ways, and the writes that it took."
     folder = tmp_path_factory.mktemp("pass")
     with pytest.MonkeyPatch.context() as patch:
-        said = {"AWS_ENDPOINT_URL": moto, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "eu-central-1", "XDG_CACHE_HOME": str(folder / "cache")}
-        for name, value in said.items(): patch.setenv(name, value)
-        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"): patch.delenv(name, raising=False)
+        said = {
+            "AWS_ENDPOINT_URL": moto,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "eu-central-1",
+            "XDG_CACHE_HOME": str(folder / "cache"),
+        }
+        for name, value in said.items():
+            patch.setenv(name, value)
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+            patch.delenv(name, raising=False)
         client.cache_clear(), shelves._bucket_run_store.cache_clear()
         bucket = f"runs-{secrets.token_hex(4)}"
         client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         house = a_house(folder, f"s3://{bucket}/kept/here", list(DOES), timeout=5)
-        with seen("PutObject") as puts: result = house.run()
+        with seen("PutObject") as puts:
+            result = house.run()
         (folder / "dmscdc.toml").write_text(f'landing = "landing"\nlake = "lake"\nruns = "s3a://{bucket}/kept/here/"\n')
     client.cache_clear()
     return SimpleNamespace(folder=folder, bucket=bucket, result=result, puts=puts, runs=house.config.runs)
@@ -133,13 +148,22 @@ def test_each_file_of_a_run_is_put_once_and_nothing_stays_on_the_machine(told, a
     assert run_log == {"kept/here/ledger/000001.jsonl": 5}
     files = {key: count for key, count in counts.items() if key not in run_log}
     assert files.pop("kept/here/tables/index.json") == 2  # it is begun once, and then says what was written
-    assert len(files) == 9 + 10 and set(files.values()) == {1} and files.keys() | run_log.keys() | {"kept/here/tables/index.json"} == objects(told.bucket).keys()
+    assert (
+        len(files) == 9 + 10
+        and set(files.values()) == {1}
+        and files.keys() | run_log.keys() | {"kept/here/tables/index.json"} == objects(told.bucket).keys()
+    )
     assert [path for path in (told.folder / "cache").rglob("*") if path.is_file()] == []
 
 
 def test_objects_have_the_type_that_a_browser_and_jupyter_know(told, aws):
     kinds = {(Path(key).suffix, said["ContentType"]) for key, said in objects(told.bucket).items()}
-    assert kinds == {(".ipynb", "application/x-ipynb+json"), (".html", "text/html; charset=utf-8"), (".jsonl", "application/x-ndjson"), (".json", "application/json")}
+    assert kinds == {
+        (".ipynb", "application/x-ipynb+json"),
+        (".html", "text/html; charset=utf-8"),
+        (".jsonl", "application/x-ndjson"),
+        (".json", "application/json"),
+    }
 
 
 @pytest.mark.parametrize("table", ENDS)
@@ -171,7 +195,9 @@ def test_a_list_of_runs_is_the_same_from_a_bucket_and_from_a_folder(told, aws, t
     RunLog(tmp_path / "runs").append(last)
     rebuild(tmp_path / "runs")
     for words, count in ((), 5), (("--table", "shop.killed"), 1), (("--most", "2"), 2):
-        one, other = (json.loads(dmscdc("runs", "list", "--json", *words, *more, folder=told.folder)) for more in ([], ["--runs", str(tmp_path / "runs")]))
+        one, other = (
+            json.loads(dmscdc("runs", "list", "--json", *words, *more, folder=told.folder)) for more in ([], ["--runs", str(tmp_path / "runs")])
+        )
         assert one == other and len(one) == count
 
 
@@ -216,9 +242,13 @@ write_front_page(runs, [{"table": f"shop.{one}{number:03d}"} for one in "ab" for
 
 def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all(strict):
     runs, count = f"s3://{strict}/kept", 16
-    both = [subprocess.Popen([sys.executable, "-c", WRITES, runs, who, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for who in "ab"]
+    both = [
+        subprocess.Popen([sys.executable, "-c", WRITES, runs, who, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for who in "ab"
+    ]
     assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
-    for process in both: process.stdin.write("go\n"), process.stdin.flush()
+    for process in both:
+        process.stdin.write("go\n"), process.stdin.flush()
     assert [process.wait(60) for process in both] == [0, 0]
     expected = sorted(f"{who}{number:03d}" for who in "ab" for number in range(count))
     assert sorted(line["run"] for line in RunLog(runs).lines()) == expected
@@ -250,14 +280,17 @@ def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucke
 def test_a_pass_that_ran_one_table_of_many_needs_few_requests(bucket):
     runs, ended = f"s3://{bucket}/kept", "2018-12-13T10:00:{:02d}.000Z"
     line = {"job": "load", "verdict": "ok", "words": "", "rows": {}, "html": ""}
-    for number in range(12): RunLog(runs).append({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
+    for number in range(12):
+        RunLog(runs).append({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
     write_front_page(runs, [])
     RunLog(runs).append({**line, "run": "again", "table": "shop.t7", "start": ended.format(30), "end": ended.format(30)})
-    with seen("PutObject") as puts, seen("GetObject") as gets: write_front_page(runs, [])
+    with seen("PutObject") as puts, seen("GetObject") as gets:
+        write_front_page(runs, [])
     kept = {"index.html", "tables/index.json", "tables/shop.t7.html", "tables/shop.t7.json"}
     assert Counter(puts) == {f"kept/{name}": 1 for name in kept} and set(gets) == {*puts, "kept/ledger/000001.jsonl"}
     assert len(gets) <= 10
-    with seen("PutObject") as puts, seen("GetObject") as gets: write_front_page(runs, [])
+    with seen("PutObject") as puts, seen("GetObject") as gets:
+        write_front_page(runs, [])
     assert puts == ["kept/index.html"] and len(gets) <= 5
 
 
@@ -274,13 +307,15 @@ def test_a_page_that_cannot_be_written_in_so_many_tries_is_an_error(bucket, monk
 def test_a_boto3_that_knows_no_conditions_is_said_with_the_version_that_does(bucket):
     old = lambda params, **_: params.update(IfSomething="*")  # noqa: E731  what this boto3 does not know, as an old one does not know If-Match
     client("s3").meta.events.register("provide-client-params.s3.PutObject", old)
-    with pytest.raises(RunStoreError, match=r"index.html could not be written: .*pip install 'boto3>=1.35.69'"): open_run_store(f"s3://{bucket}/kept").publish("index.html", str)
+    with pytest.raises(RunStoreError, match=r"index.html could not be written: .*pip install 'boto3>=1.35.69'"):
+        open_run_store(f"s3://{bucket}/kept").publish("index.html", str)
 
 
 def test_the_newest_lines_need_only_the_last_pieces(bucket, monkeypatch):
     monkeypatch.setattr(shelves, "PIECE", 500)
     run_log = RunLog(f"s3://{bucket}/kept")
-    for number in range(30): run_log.append({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50})
+    for number in range(30):
+        run_log.append({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50})
     with seen("GetObject") as gets:
         assert [line["run"] for line in run_log.lines(600)][-3:] == ["27", "28", "29"] and next(run_log.newest_first())["run"] == "29"
     assert len(gets) <= 3 < len(objects(bucket))
@@ -300,14 +335,20 @@ def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_th
     good, raises = (result.tables[f"shop.{one}"] for one in ("good", "raises"))
     assert (good.verdict, raises.verdict, result.verdict) == ("attention", "failed", "failed")
     for outcome, own in ((good, "as expected. "), (raises, "ValueError in cell [4]: row 3. ")):
-        assert outcome.words.startswith(f"{own}Its report could not be kept: s3://{name}/kept/job/{outcome.table}/") and "NoSuchBucket" in outcome.words
+        assert (
+            outcome.words.startswith(f"{own}Its report could not be kept: s3://{name}/kept/job/{outcome.table}/") and "NoSuchBucket" in outcome.words
+        )
         here = re.search(r"It lies in (\S+\.ipynb); the next pass on this machine sends it$", outcome.words)[1]
         assert Path(here) == outcome.run.notebook and Path(here).is_relative_to(cache) and outcome.run.html.exists()
     assert result.words.startswith("2 tables: 1 failed, 1 attention. The front page could not be kept: s3://") and result.exit_code == 1
-    assert {item.table.name: item.status["last_verdict"] for item in open_state(house.config.state).items()} == {"good": "attention", "raises": "failed"}
+    assert {item.table.name: item.status["last_verdict"] for item in open_state(house.config.state).items()} == {
+        "good": "attention",
+        "raises": "failed",
+    }
 
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    with seen("PutObject") as puts: assert close_lost(house.config.runs) == []
+    with seen("PutObject") as puts:
+        assert close_lost(house.config.runs) == []
     assert {line["table"]: line["verdict"] for line in RunLog(house.config.runs).lines()} == {"shop.good": "ok", "shop.raises": "failed"}
     assert Counter(Path(key).suffix for key in puts) == {".ipynb": 2, ".html": 2, ".jsonl": 2}
     assert not list(cache.rglob("*.ipynb")) and not list(cache.rglob("*.html")) and close_lost(house.config.runs) == []
@@ -317,7 +358,8 @@ def test_two_passes_that_begin_at_once_close_a_lost_run_once(bucket, tmp_path):
     runs = f"s3://{bucket}/kept"
     home = open_run_store(runs).home / "job" / "shop.good"
     home.mkdir(parents=True)
-    for number in range(4): shutil.copy(a_job(tmp_path, SAYS), home / f"20181213T10000000{number}Z-lost{number}.ipynb")
+    for number in range(4):
+        shutil.copy(a_job(tmp_path, SAYS), home / f"20181213T10000000{number}Z-lost{number}.ipynb")
     with ThreadPoolExecutor(4) as pool:
         closed = [run.id for found in pool.map(close_lost, [runs] * 4) for run in found]
     assert sorted(closed) == ["lost0", "lost1", "lost2", "lost3"]
@@ -336,21 +378,25 @@ def test_who_opened_a_notebook_that_another_has_closed_meanwhile_does_not_have_i
             return file
 
     write_whole(tmp_path / "a.ipynb", "torn")
-    with claimed(Closed(tmp_path / "a.ipynb")) as ours, claimed(tmp_path / "a.ipynb") as theirs: assert (ours, theirs) == (False, True)
+    with claimed(Closed(tmp_path / "a.ipynb")) as ours, claimed(tmp_path / "a.ipynb") as theirs:
+        assert (ours, theirs) == (False, True)
 
 
 def test_a_run_that_is_being_uploaded_is_taken_over_by_nobody(bucket, tmp_path):
     runs, found = f"s3://{bucket}/kept", []
 
     def look(request, **_):
-        if "/job/" in request.url: found.append((len(list(open_run_store(runs).home.rglob("*.ipynb"))), close_lost(runs)))
+        if "/job/" in request.url:
+            found.append((len(list(open_run_store(runs).home.rglob("*.ipynb"))), close_lost(runs)))
 
     client("s3").meta.events.register("request-created.s3.PutObject", look)
     run = run_notebook(a_job(tmp_path, SAYS), {}, runs=runs, table="shop.good")
     assert found == [(1, []), (1, [])] and [line["run"] for line in RunLog(runs).lines()] == [run.id]
 
 
-@pytest.mark.parametrize("said, told", [("", (None, None)), ("AES256", ("AES256", None)), ("aws:kms", ("aws:kms", None)), ("alias/runs", ("aws:kms", "alias/runs"))])
+@pytest.mark.parametrize(
+    "said, told", [("", (None, None)), ("AES256", ("AES256", None)), ("aws:kms", ("aws:kms", None)), ("alias/runs", ("aws:kms", "alias/runs"))]
+)
 def test_objects_are_encrypted_as_the_environment_asks(bucket, monkeypatch, said, told):
     monkeypatch.setenv("DMSCDC_ENCRYPTION", said)
     asked = []
@@ -383,10 +429,29 @@ def test_of_older_runs_that_went_well_no_report_stays_and_no_page_leads_to_one(b
         name, when = f"process_table/shop.good/20260101T{number:06d}000Z-{number:08x}", f"2026-01-01T00:00:{number:02d}.000Z"
         verdict = "failed" if number % 7 == 3 else "ok"
         stays |= {name} if verdict == "failed" or number >= 20 else set()
-        for ending in (".ipynb", ".html"): store.publish(name + ending, lambda: "x")
-        RunLog(runs).append({"run": f"{number:08x}", "job": "process_table", "table": "shop.good", "start": when, "end": when, "verdict": verdict, "words": verdict, "cause": "",
-                             "command": "", "rows": {}, "files": 1, "bytes_written": 1, "lag": 1, "notebook": f"{name}.ipynb", "html": f"{name}.html"})
-        if number in (25, 39): write_front_page(runs, [], keep=20)
+        for ending in (".ipynb", ".html"):
+            store.publish(name + ending, lambda: "x")
+        RunLog(runs).append(
+            {
+                "run": f"{number:08x}",
+                "job": "process_table",
+                "table": "shop.good",
+                "start": when,
+                "end": when,
+                "verdict": verdict,
+                "words": verdict,
+                "cause": "",
+                "command": "",
+                "rows": {},
+                "files": 1,
+                "bytes_written": 1,
+                "lag": 1,
+                "notebook": f"{name}.ipynb",
+                "html": f"{name}.html",
+            }
+        )
+        if number in (25, 39):
+            write_front_page(runs, [], keep=20)
     there = {name for name, _ in store.names("process_table/")}
     assert there == {name + ending for name in stays for ending in (".ipynb", ".html")} and len(RunLog(runs).lines()) == 40
     pages = [store.get(name).decode() for name in ("index.html", "tables/shop.good.html")]

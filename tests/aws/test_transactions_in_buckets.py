@@ -1,4 +1,5 @@
 "Files of transactions in a bucket: listed once a day as a whole, else from the last day on; changes older than a load are left out, because no object's time can be set."
+
 from __future__ import annotations
 
 import pytest
@@ -13,14 +14,17 @@ pytestmark = pytest.mark.proof
 DAYS = [f"CDC_TXN-201812{day}100311204.csv" for day in (10, 14, 15)]
 
 
-def put(bucket: str, key: str, text: str) -> None: client("s3").put_object(Bucket=bucket, Key=f"dms/{key}", Body=text.encode())
+def put(bucket: str, key: str, text: str) -> None:
+    client("s3").put_object(Bucket=bucket, Key=f"dms/{key}", Body=text.encode())
 
 
-def keys(bucket: str, prefix: str) -> list[str]: return [one["Key"] for one in client("s3").list_objects_v2(Bucket=bucket, Prefix=f"dms/{prefix}").get("Contents", ())]
+def keys(bucket: str, prefix: str) -> list[str]:
+    return [one["Key"] for one in client("s3").list_objects_v2(Bucket=bucket, Prefix=f"dms/{prefix}").get("Contents", ())]
 
 
 def test_files_in_a_bucket_are_divided_once_and_only_the_last_day_is_listed_again(bucket, monkeypatch):
-    for number, name in enumerate(DAYS): put(bucket, f"cdc/{name}", f"I,parent,shop,{number},a\nI,child,shop,{number},{number}\n")
+    for number, name in enumerate(DAYS):
+        put(bucket, f"cdc/{name}", f"I,parent,shop,{number},a\nI,child,shop,{number},{number}\n")
     landing, asked = f"s3://{bucket}/dms", []
     assert route(landing, "cdc") == Routed(3, 6, 0, DAYS[-1])
     assert keys(bucket, "shop/") == [f"dms/shop/{table}/201812{day}-100311204.csv" for table in ("child", "parent") for day in (10, 14, 15)]
@@ -39,9 +43,15 @@ def test_changes_that_are_older_than_a_load_are_left_out_and_near_ones_are_said(
     put(bucket, f"cdc/{DAYS[0]}", "I,parent,shop,1,a\nI,child,shop,1,1\n")
     put(bucket, "shop/child/LOAD00000001.csv", "1,1\n")
     real = BucketLanding.files
+
     def files(self, table, position=None):
         found = real(self, table, position)
-        return found if table.name == "parent" else type(found)(tuple(file.__class__(file.path, file.size, file.time + seconds) for file in found.load), found.changes)
+        return (
+            found
+            if table.name == "parent"
+            else type(found)(tuple(file.__class__(file.path, file.size, file.time + seconds) for file in found.load), found.changes)
+        )
+
     monkeypatch.setattr(BucketLanding, "files", files)
     done = route(f"s3://{bucket}/dms", "cdc")
     assert (done.written, done.old, len(done.problems)) == routed

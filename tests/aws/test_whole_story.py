@@ -1,4 +1,5 @@
 "The story of a table with its lake in a bucket: load, changes, a late file, a reload. Tasks have no access but the one that travels with them."
+
 from __future__ import annotations
 
 import subprocess
@@ -20,6 +21,7 @@ from dmscdc.storage.filesystem import client
 
 pytestmark = pytest.mark.proof
 
+
 @pytest.fixture
 def w(spark, bucket, tmp_path):
     "The session was started without access to AWS, or with another one."
@@ -28,9 +30,12 @@ def w(spark, bucket, tmp_path):
 
 @pytest.mark.parametrize("landing", ["folder", "bucket"])
 def test_load_changes_a_late_file_and_a_reload_in_a_bucket_equal_the_replay(w, bucket, landing):
-    if landing == "bucket": w.landing_url = f"s3://{bucket}/raw +ü%20(1)"
+    if landing == "bucket":
+        w.landing_url = f"s3://{bucket}/raw +ü%20(1)"
     by_key = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": boto3.client("kms").create_key()["KeyMetadata"]["Arn"]}  # as the shared stack sets it
-    boto3.client("s3").put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [{"ApplyServerSideEncryptionByDefault": by_key, "BucketKeyEnabled": True}]})
+    boto3.client("s3").put_bucket_encryption(
+        Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [{"ApplyServerSideEncryptionByDefault": by_key, "BucketKeyEnabled": True}]}
+    )
     w.load([(i, f"name {i}", "a") for i in range(1, 9)]).load([(20, "x", "b")], number=2)
     done = w.go()
     assert (done.verdict, done.commit, done.rows["inserted"]) == ("ok", 1, 9), done.words
@@ -61,9 +66,12 @@ def test_a_pass_that_dies_at_a_put_or_a_copy_is_made_good_by_the_next(w):
         w.changes(number, [("U", 1, f"after {operation}", "a"), ("I", 10 + number, "new", "a")])
 
         def die(_, asked, request, operation=operation):
-            if asked == operation: raise Killed
+            if asked == operation:
+                raise Killed
+
         wire.fault = die
-        with pytest.raises(Killed): w.go()
+        with pytest.raises(Killed):
+            w.go()
         wire.fault = lambda *_: None
         done = w.go()
         assert done.verdict in ("ok", "nothing") and w.equals_the_replay(), operation
@@ -73,29 +81,42 @@ def test_a_fault_that_stays_ends_the_pass_with_the_word_of_s3_and_the_next_is_ri
     w.load([(1, "one", "a")])
     wire = Wire()
     wire.fault = lambda _, asked, request: answer(403, "AccessDenied")(request) if asked == "PutObject" else None
-    with pytest.raises(ClientError, match="AccessDenied"): w.go()
+    with pytest.raises(ClientError, match="AccessDenied"):
+        w.go()
     wire.fault = lambda *_: None
     assert w.go().verdict == "ok" and w.equals_the_replay()
 
 
 class Unreliable(BaseHTTPRequestHandler):
     """S3 behind a bad line, for boto3 and pyarrow alike: every fifth request is answered 503, cut off, or done and never answered."""
+
     protocol_version, target, count, turns = "HTTP/1.1", "", count(1), {5: "slow down", 10: "cut", 15: "lost"}
 
     def serve(self):
         body = self.body()
         fault = self.turns.get(next(self.count) % 16)
-        if fault == "cut": return self.cut()
-        if fault == "slow down": return self.answer(503, {"Content-Type": "application/xml"}, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
+        if fault == "cut":
+            return self.cut()
+        if fault == "slow down":
+            return self.answer(
+                503, {"Content-Type": "application/xml"}, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+            )
         line = HTTPConnection(self.target)
-        line.request(self.command, self.path, body, {k: v for k, v in self.headers.items() if k.lower() not in ("connection", "expect", "transfer-encoding", "content-length")})
+        line.request(
+            self.command,
+            self.path,
+            body,
+            {k: v for k, v in self.headers.items() if k.lower() not in ("connection", "expect", "transfer-encoding", "content-length")},
+        )
         said = line.getresponse()
         content = said.read()
-        if fault == "lost": return self.cut()
+        if fault == "lost":
+            return self.cut()
         self.answer(said.status, dict(said.getheaders()), content, said.getheader("Content-Length"))
 
     def body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked": return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = iter(lambda: self.rfile.read(int(self.rfile.readline(), 16) + 2)[:-2], b"")
         return b"".join(parts)
 
@@ -106,14 +127,17 @@ class Unreliable(BaseHTTPRequestHandler):
     def answer(self, status, headers, content, length=None):
         self.send_response_only(status)
         for name, value in headers.items():
-            if name.lower() not in ("connection", "transfer-encoding", "content-length"): self.send_header(name, value)
+            if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                self.send_header(name, value)
         self.send_header("Content-Length", length if self.command == "HEAD" and length else str(len(content)))
         self.end_headers()
-        if self.command != "HEAD": self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = serve
 
-    def log_message(self, *_): pass
+    def log_message(self, *_):
+        pass
 
 
 @pytest.fixture
@@ -126,6 +150,7 @@ def bad_line(aws, monkeypatch):
     def connect():
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         client.cache_clear()
+
     yield connect
     server.shutdown()
     server.server_close()
@@ -135,7 +160,8 @@ def passes(w) -> list[Exception]:
     "Passes until one comes through; the errors of the others. pyarrow sends a read that was cut off no second time."
     errors = []
     while True:
-        try: done = w.go()
+        try:
+            done = w.go()
         except (OSError, PythonException) as error:
             errors.append(error)
             assert "AWS Error" in str(error) and len(errors) < 5, error

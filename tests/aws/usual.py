@@ -1,4 +1,5 @@
 "What a person's shell says about AWS, pointed at servers of the tests."
+
 from __future__ import annotations
 
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ SAID = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAU
 @contextmanager
 def usual(monkeypatch, **address):
     "The usual configuration and one address, AWS_ENDPOINT_URL=… or that of one service; clients made before and within are forgotten."
-    for name, value in {**SAID, **address}.items(): monkeypatch.setenv(name, value)
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"): monkeypatch.delenv(name, raising=False)
+    for name, value in {**SAID, **address}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
     client.cache_clear()
     yield
     client.cache_clear()

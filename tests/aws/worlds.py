@@ -1,4 +1,5 @@
 "A table of the tests with its lake, and where asked its landing, in a bucket."
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -9,7 +10,6 @@ import pyarrow.parquet as pq
 
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.storage.filesystem import client, fs_and_path
-
 from world import World, replayed
 
 SCHEMA = {"id": "int", "name": "string", "dept": "string"}
@@ -19,18 +19,22 @@ NAMES = "id, name, dept, Op, _cdc_file, _cdc_row"
 @dataclass
 class BucketWorld(World):
     "The world of the tests of loading, with its lake in a bucket, and its landing where it is asked for."
+
     lake_url: str = ""
     landing_url: str = ""
     sent: set = field(default_factory=set)
 
     @property
-    def lake_table(self) -> ParquetTable: return ParquetTable(self.lake_url, self.ref)
+    def lake_table(self) -> ParquetTable:
+        return ParquetTable(self.lake_url, self.ref)
 
     @property
-    def places(self): return [self.table, self.landing_url or str(self.landing), self.lake_url, f"sqlite:{self.root / 'state.db'}"]
+    def places(self):
+        return [self.table, self.landing_url or str(self.landing), self.lake_url, f"sqlite:{self.root / 'state.db'}"]
 
     def go(self, **more):
-        if self.landing_url: self.send()
+        if self.landing_url:
+            self.send()
         return super().go(**more)
 
     def send(self):
@@ -48,7 +52,8 @@ class BucketWorld(World):
         "The folder of the table as an independent reader finds it: listed by the bucket, read by pyarrow, asked by DuckDB."
         fs, path = fs_and_path(self.lake_table.location)
         rows = pa.concat_tables([pq.read_table(f"{path}/{name}", filesystem=fs) for name in self.files()], promote_options="default")
-        with duckdb.connect() as db: return db.register("rows", rows).execute(f"select {columns} from rows order by all").fetchall()
+        with duckdb.connect() as db:
+            return db.register("rows", rows).execute(f"select {columns} from rows order by all").fetchall()
 
     def settled(self):
         journal = self.lake_table.journal

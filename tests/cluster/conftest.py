@@ -1,4 +1,5 @@
 """A standalone Spark cluster of two workers on loopback, and a Python for its tasks that does not hold the package."""
+
 from __future__ import annotations
 
 import os
@@ -25,7 +26,9 @@ def bare_python(tmp_path_factory) -> Path:
     python, base = home / "python", Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{home}:$PYTHONPATH" exec {base} "$@"\n')
     python.chmod(0o755)
-    lost = subprocess.run([python, "-c", "import pyarrow, pyspark, dmscdc"], env={"PATH": os.environ["PATH"]}, cwd=home, capture_output=True, text=True)
+    lost = subprocess.run(
+        [python, "-c", "import pyarrow, pyspark, dmscdc"], env={"PATH": os.environ["PATH"]}, cwd=home, capture_output=True, text=True
+    )
     assert "No module named 'dmscdc'" in lost.stderr, lost.stderr
     return python
 
@@ -33,7 +36,16 @@ def bare_python(tmp_path_factory) -> Path:
 def started(role: str, *options: str, log: Path) -> subprocess.Popen:
     "A master or worker, which logs into a file."
     env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m", "SPARK_HOME": str(spark_home())}
-    command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    command = [
+        str(spark_home() / "bin" / "spark-class"),
+        f"org.apache.spark.deploy.{role.lower()}.{role}",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--webui-port",
+        "0",
+    ]
     with log.open("wb") as out:
         return subprocess.Popen([*command, *options], env=env, stdout=out, stderr=out, cwd=log.parent)
 
@@ -49,6 +61,7 @@ def said(process: subprocess.Popen, log: Path, pattern: str, seconds: float = 60
 
 class Cluster(str):
     "An address; what its workers have worked for lies in its home."
+
     home: Path
 
     def applications(self) -> int:

@@ -1,4 +1,5 @@
 """A pass in an application that spark-submit starts: inside.py OPTIONS OF dmscdc pass"""
+
 import sys
 
 from dmscdc.cli.main import inside

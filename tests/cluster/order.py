@@ -1,4 +1,5 @@
 """Every key's newest change, out of one large file that many tasks read: python order.py MASTER FOLDER"""
+
 from __future__ import annotations
 
 import json
@@ -24,7 +25,14 @@ def write(path: Path) -> None:
     with pq.ParquetWriter(path, pa.schema([("Op", pa.string()), ("id", pa.int32()), ("turn", pa.int32()), ("note", pa.string())])) as file:
         for turn in range(TURNS):
             notes = [f"{n:x}" for n in rng.integers(0, 2**62, KEYS) * 1 + turn]
-            rows = pa.table({"Op": ["U"] * KEYS, "id": rng.permutation(keys), "turn": np.full(KEYS, turn, "int32"), "note": [f"{a}{b}" for a, b in zip(notes, notes[::-1])]})
+            rows = pa.table(
+                {
+                    "Op": ["U"] * KEYS,
+                    "id": rng.permutation(keys),
+                    "turn": np.full(KEYS, turn, "int32"),
+                    "note": [f"{a}{b}" for a, b in zip(notes, notes[::-1])],
+                }
+            )
             file.write_table(rows.cast(file.schema), row_group_size=10_000)
 
 
@@ -41,7 +49,11 @@ def main(master: str, folder: Path) -> None:
     batch = stage(spark, files, ["id"], str(folder / "staged"))
     stale = batch_frame(spark, batch).where(f"turn <> {TURNS - 1}").count()
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
-    print(json.dumps({"megabytes": (folder / name).stat().st_size >> 20, "tasks": tasks, "executors": executors, "keys": batch.folded.keys, "stale": stale}))
+    print(
+        json.dumps(
+            {"megabytes": (folder / name).stat().st_size >> 20, "tasks": tasks, "executors": executors, "keys": batch.folded.keys, "stale": stale}
+        )
+    )
     spark.stop()
 
 

@@ -1,4 +1,5 @@
 """The shop's tables loaded and changed, in a process of its own: python story.py FOLDER   (SPARK_MASTER or SPARK_REMOTE says where)"""
+
 from __future__ import annotations
 
 import json

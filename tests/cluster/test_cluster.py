@@ -1,4 +1,5 @@
 "What holds in one process holds on a cluster: the order of rows in a file that many tasks read, and the whole story."
+
 from __future__ import annotations
 
 import json
@@ -7,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from moto.server import ThreadedMotoServer
 import pytest
+from moto.server import ThreadedMotoServer
 
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.spark.server import serve
-
 from world import query, replay
 
 pytestmark = pytest.mark.torture

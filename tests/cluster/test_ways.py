@@ -1,4 +1,5 @@
 "The ways onto a cluster that a person has: commands of ours with notebooks as clients, a program of spark-submit, a pass inside one."
+
 from __future__ import annotations
 
 import json
@@ -12,16 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from wheels import build_wheel
+from story import TABLES
+from test_cluster import CLEAN, HERE, check_lake
 
 from dmscdc.capture.shop import write_shop, write_story
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config
 from dmscdc.spark.server import PLUGIN, spark_home
 from dmscdc.state.registry import open_state
-
-from story import TABLES
-from test_cluster import CLEAN, HERE, check_lake
+from wheels import build_wheel
 
 pytestmark = pytest.mark.proof
 
@@ -44,7 +44,9 @@ def env(bare_python) -> dict[str, str]:
 
 def dmscdc(folder: Path, env: dict[str, str], *words: str) -> str:
     "The command in a process of its own; what it says."
-    done = subprocess.run([sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", "from dmscdc.cli.main import main; main()", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     return done.stdout.strip()
 

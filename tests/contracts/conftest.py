@@ -1,4 +1,5 @@
 "The suite's way to DynamoDB: a server that the checkout's tests start. A copy of the suite elsewhere leaves that kind of state out."
+
 import pytest
 
 try:
@@ -12,4 +13,5 @@ except ImportError:
 
 def pytest_configure(config):
     "The marks of a checkout's tests, which mean nothing elsewhere."
-    for mark in ("quick", "test", "proof", "torture", "compiled"): config.addinivalue_line("markers", f"{mark}: of a checkout")
+    for mark in ("quick", "test", "proof", "torture", "compiled"):
+        config.addinivalue_line("markers", f"{mark}: of a checkout")

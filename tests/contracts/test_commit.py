@@ -1,4 +1,5 @@
 "The commit of plain Parquet, stopped, killed and woken between any two requests. Files of text stand for Parquet: the protocol never looks inside."
+
 from __future__ import annotations
 
 import errno
@@ -23,32 +24,40 @@ class Killed(Exception):
 
 class Watched:
     "A store that calls `before` ahead of every request, with its number."
-    def __init__(self, store: LogStore, before): self.store, self.before, self.count = store, before, 0
+
+    def __init__(self, store: LogStore, before):
+        self.store, self.before, self.count = store, before, 0
 
     def __getattr__(self, name):
         request = getattr(self.store, name)
-        if name not in REQUESTS: return request
+        if name not in REQUESTS:
+            return request
+
         def call(*given):
             self.count += 1
             self.before(self.count)
             return request(*given)
+
         return call
 
 
 class Lake:
     "A table whose files hold one word a row."
+
     def __init__(self, root: Path):
         self.root = root
         self.journal = self.watched(lambda number: None)
 
-    def watched(self, before) -> Journal: return Journal(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
+    def watched(self, before) -> Journal:
+        return Journal(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), journal=None, position=""):
         "One writer: read the head, settle, read the table, write aside, commit."
         journal = journal or self.journal
         head = journal.head()
         recover(journal, head)
-        if head: whereabouts(journal, head)
+        if head:
+            whereabouts(journal, head)
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
             files.append(LakeFile(f"{prefix}-{name}.parquet", f"{prefix}/{name}.parquet", len(words.split()), len(words)))
@@ -58,21 +67,26 @@ class Lake:
         gone = [f.name for f in (head.files if head else ()) if f.name.split("-")[-1][:-8] in removes]
         return commit(journal, head, attempt, files, gone, {"position": position, "run": attempt})
 
-    def listed(self) -> set[str]: return {f.name for f in self.journal.head().files} if self.journal.head() else set()
+    def listed(self) -> set[str]:
+        return {f.name for f in self.journal.head().files} if self.journal.head() else set()
 
-    def folder(self) -> set[str]: return {p.name for p in (self.root / "shop/item").rglob("*") if p.is_file()}
+    def folder(self) -> set[str]:
+        return {p.name for p in (self.root / "shop/item").rglob("*") if p.is_file()}
 
     def words(self) -> list[str]:
         "What a reader of the folder reads."
         return sorted(" ".join(p.read_text() for p in (self.root / "shop/item").rglob("*") if p.is_file()).split())
 
-    def asides(self) -> list[str]: return self.journal.store.list(self.journal.aside)
+    def asides(self) -> list[str]:
+        return self.journal.store.list(self.journal.aside)
 
 
-def nothing(lake: Lake): pass
+def nothing(lake: Lake):
+    pass
 
 
-def loaded(lake: Lake): lake.write("a1", {"one": "a b", "two": "c", "three": "d e"}, position="load")
+def loaded(lake: Lake):
+    lake.write("a1", {"one": "a b", "two": "c", "three": "d e"}, position="load")
 
 
 KINDS = {  # what is there, what the writer adds and removes, the rows before and after
@@ -91,10 +105,15 @@ def test_a_writer_killed_between_any_two_requests_is_healed_by_the_next_pass(tmp
     while not done:
         lake, points = Lake(tmp_path / str(points)), points + 1
         start(lake)
+
         def kill(number, last=points):
-            if number == last: raise Killed
-        try: done = bool(lake.write("b2", adds, removes, lake.watched(kill), "changes"))
-        except Killed: pass
+            if number == last:
+                raise Killed
+
+        try:
+            done = bool(lake.write("b2", adds, removes, lake.watched(kill), "changes"))
+        except Killed:
+            pass
         head = lake.journal.head()
         recover(lake.journal, head)
         made = bool(head) and head.attempt == "b2"
@@ -113,18 +132,27 @@ def test_a_stalled_writer_woken_after_others_have_committed_harms_nothing(tmp_pa
         lake, points = Lake(tmp_path / str(points)), points + 1
         start(lake)
         asleep, wake, said = threading.Event(), threading.Event(), []
+
         def wait(number, last=points):
-            if number == last: asleep.set(); assert wake.wait(30)
+            if number == last:
+                asleep.set()
+                assert wake.wait(30)
+
         def writer():
-            try: said.append(lake.write("b2", adds, removes, lake.watched(wait)))
-            except CommitConflict as error: said.append(error)
-            except Exception as error: said.append(repr(error))
-            finally: asleep.set()
+            try:
+                said.append(lake.write("b2", adds, removes, lake.watched(wait)))
+            except CommitConflict as error:
+                said.append(error)
+            except Exception as error:
+                said.append(repr(error))
+            finally:
+                asleep.set()
+
         thread = threading.Thread(target=writer)
         thread.start()
         assert asleep.wait(30)
         stopped = not said
-        lake.write("c3", {"six": "s"}, ("one", "two", "four", "all"))   # removes what the sleeper just added, too
+        lake.write("c3", {"six": "s"}, ("one", "two", "four", "all"))  # removes what the sleeper just added, too
         lake.write("d4", {"seven": "t u"}, ("six", "five"))
         files = lake.folder()
         wake.set()
@@ -162,12 +190,15 @@ def test_settling_leaves_what_a_writer_prepares_for_the_next_commit(tmp_path):
 def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
     lake = Lake(tmp_path)
     loaded(lake)
+
     class Deaf(Watched):
         def __getattr__(self, name):
             def create(*given):
                 self.store.create(*given)
                 self.store.create(*given)  # repeated because the first answer was lost
+
             return create if name == "create" else getattr(self.store, name)
+
     journal = Journal(Deaf(LogStore(str(tmp_path)), None), "shop/item", "_dmscdc/shop/item")
     assert lake.write("b2", {"four": "f"}, ("one",), journal).number == 2
     assert lake.folder() == lake.listed() and lake.words() == ["c", "d", "e", "f"]
@@ -183,7 +214,10 @@ def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
     (tmp_path / "shop/item" / head.files[0].name).rename(aside)  # as if it were not copied yet
     assert list(map(len, whereabouts(journal, head).values())) == [1, 2] and len(asked) == 3
     aside.unlink()
-    with pytest.raises(MissingDataFile, match="which commit 1 lists, is missing from the lake. Restore it, or: dmscdc table rewind shop.item --reload"): whereabouts(journal, head)
+    with pytest.raises(
+        MissingDataFile, match="which commit 1 lists, is missing from the lake. Restore it, or: dmscdc table rewind shop.item --reload"
+    ):
+        whereabouts(journal, head)
     assert len(asked) == 7
 
 
@@ -194,7 +228,7 @@ def test_strangers_among_the_asides_are_named_and_left_alone(tmp_path):
     for name in (".DS_Store", "notes.txt", "20181215/x.parquet", "000000000001.parquet"):
         (aside / name).parent.mkdir(exist_ok=True)
         (aside / name).write_text("x")
-    said, = recover(lake.journal, lake.journal.head())
+    (said,) = recover(lake.journal, lake.journal.head())
     assert said.startswith("_dmscdc/shop/item/aside holds 000000000001.parquet and 2 more, which no commit of ours wrote; ")
     lake.write("b2", {"four": "f"}, ("one",))
     assert len(lake.asides()) == 3 and (aside / ".DS_Store").exists() and lake.words() == ["c", "d", "e", "f"]
@@ -203,41 +237,54 @@ def test_strangers_among_the_asides_are_named_and_left_alone(tmp_path):
 
 
 def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkeypatch):
-    def no_links(*_): raise PermissionError(errno.EPERM, "Operation not permitted")
+    def no_links(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
     monkeypatch.setattr(os, "link", no_links)
     lake = Lake(tmp_path)
     first = lake.write("a1", {"one": "a b"})
     second = lake.write("b2", {"two": "c"}, ("one",))
-    with pytest.raises(CommitConflict): commit(lake.journal, first, "c3", [], [], {})
+    with pytest.raises(CommitConflict):
+        commit(lake.journal, first, "c3", [], [], {})
     assert sorted(os.listdir(tmp_path / "_dmscdc/shop/item/journal")) == ["000000000001.json", "000000000002.json"]
     assert (lake.journal.numbers(), lake.journal.head(), lake.words()) == ([1, 2], second, ["c"])
 
 
 class Bucket:
     "The requests on names alone: no folders, no disk."
+
     at_once, marks, largest = 4, True, 5 << 30
 
-    def __init__(self): self.objects = {}
+    def __init__(self):
+        self.objects = {}
 
-    def path(self, name): return f"s3://lake/{name}"
+    def path(self, name):
+        return f"s3://lake/{name}"
 
-    def list(self, prefix): return sorted(name for name in self.objects if name.startswith(f"{prefix}/"))
+    def list(self, prefix):
+        return sorted(name for name in self.objects if name.startswith(f"{prefix}/"))
 
-    def last(self, prefix): return max(map(entry_number, self.list(prefix)), default=0)
+    def last(self, prefix):
+        return max(map(entry_number, self.list(prefix)), default=0)
 
-    def read(self, name): return self.objects[name]
+    def read(self, name):
+        return self.objects[name]
 
-    def delete(self, name): self.objects.pop(name, None)
+    def delete(self, name):
+        self.objects.pop(name, None)
 
     def copy(self, source, target):
-        if source in self.objects: self.objects[target] = self.objects[source]
+        if source in self.objects:
+            self.objects[target] = self.objects[source]
         return source in self.objects
 
     def create(self, name, content):
-        if name in self.objects: raise AlreadyExists(name)
+        if name in self.objects:
+            raise AlreadyExists(name)
         self.objects[name] = content
 
-    def tidy(self, prefix, number): pass
+    def tidy(self, prefix, number):
+        pass
 
 
 def test_a_store_without_folders_can_be_plugged_in():
@@ -248,7 +295,8 @@ def test_a_store_without_folders_can_be_plugged_in():
         bucket.objects[f"{journal.aside}/{file.aside}"] = word.encode()
         assert recover(journal, journal.head()) == [] and journal.head() == head
         head = commit(journal, head, word, [file], head.adds if head else [], {})
-    with pytest.raises(CommitConflict): commit(journal, journal.entry(1), "d", [], [], {})
+    with pytest.raises(CommitConflict):
+        commit(journal, journal.entry(1), "d", [], [], {})
     assert journal.numbers() == [1, 2, 3] and bucket.list(journal.aside) == []
     assert whereabouts(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
     assert [bucket.read(name) for name in bucket.list("shop/item")] == [b"c"]
@@ -257,5 +305,6 @@ def test_a_store_without_folders_can_be_plugged_in():
 def test_a_file_that_no_request_can_copy_is_refused_before_the_commit():
     bucket = Bucket()
     journal, file = Journal(bucket, "shop/item", "_dmscdc/shop/item"), LakeFile("000000000001-a-0.parquet", "000000000001-a/0.parquet", 1, 6 << 30)
-    with pytest.raises(UnsupportedStore, match="has 6,442,450,944 bytes, and one request copies at most 5,368,709,120; nothing was committed"): commit(journal, None, "a", [file], [], {})
+    with pytest.raises(UnsupportedStore, match="has 6,442,450,944 bytes, and one request copies at most 5,368,709,120; nothing was committed"):
+        commit(journal, None, "a", [file], [], {})
     assert bucket.objects == {}

@@ -1,4 +1,5 @@
 "Logs of Delta and Iceberg tables as other programs leave them: where our newest commit is found, and what is said. No Spark."
+
 from __future__ import annotations
 
 import json
@@ -38,14 +39,18 @@ def delta(folder, *entries):
 RESTORE = lambda **to: ("RESTORE", "", {"operationParameters": {"version": None, "timestamp": None, **to}})
 
 
-@pytest.mark.parametrize("later, head, said", [
-    ([], 2, 0),
-    ([("OPTIMIZE", "", {})], 2, 0),
-    ([("UPDATE", "", {})], 2, 1),
-    ([RESTORE(version=0)], 1, 0),
-    ([RESTORE(version=0), ("MERGE", note(2), {})], 2, 0),
-    ([RESTORE(timestamp="2018-12-15 10:00:00")], 2, 1),
-], ids=["ours", "compacted", "updated", "restored", "gone on after it", "restored to a time"])
+@pytest.mark.parametrize(
+    "later, head, said",
+    [
+        ([], 2, 0),
+        ([("OPTIMIZE", "", {})], 2, 0),
+        ([("UPDATE", "", {})], 2, 1),
+        ([RESTORE(version=0)], 1, 0),
+        ([RESTORE(version=0), ("MERGE", note(2), {})], 2, 0),
+        ([RESTORE(timestamp="2018-12-15 10:00:00")], 2, 1),
+    ],
+    ids=["ours", "compacted", "updated", "restored", "gone on after it", "restored to a time"],
+)
 def test_our_newest_commit_is_found_among_those_of_others(tmp_path, later, head, said):
     table = delta(tmp_path, ("WRITE", note(1), {}), ("MERGE", note(2), {}), *later)
     assert (table.head().number, len(table.recover())) == (head, said)
@@ -54,8 +59,10 @@ def test_our_newest_commit_is_found_among_those_of_others(tmp_path, later, head,
 
 def test_a_table_of_others_is_not_overwritten_and_a_stale_plan_not_carried_out(tmp_path):
     first = Transaction(None, {}, "run", SCHEMA, ("id",))
-    with pytest.raises(Refused, match="that we did not write"): delta(tmp_path / "a", ("WRITE", "", {})).check_base(first)
-    with pytest.raises(CommitConflict, match="commit 2 was made by run 2"): delta(tmp_path / "b", ("WRITE", note(2), {})).check_base(first)
+    with pytest.raises(Refused, match="that we did not write"):
+        delta(tmp_path / "a", ("WRITE", "", {})).check_base(first)
+    with pytest.raises(CommitConflict, match="commit 2 was made by run 2"):
+        delta(tmp_path / "b", ("WRITE", note(2), {})).check_base(first)
 
 
 def test_a_hudi_table_that_a_hudi_before_1_0_has_made_is_not_overwritten(tmp_path):
@@ -64,30 +71,35 @@ def test_a_hudi_table_that_a_hudi_before_1_0_has_made_is_not_overwritten(tmp_pat
     made.write_text("{}")
     table = open_table("hudi", str(tmp_path), T)
     assert table.head() is None
-    with pytest.raises(Refused, match="holds a table of the format hudi that we did not write"): table.check_base(Transaction(None, {}, "run", SCHEMA, ("id",)))
+    with pytest.raises(Refused, match="holds a table of the format hudi that we did not write"):
+        table.check_base(Transaction(None, {}, "run", SCHEMA, ("id",)))
 
 
 def test_upkeep_does_not_hide_what_another_program_did_to_the_rows(tmp_path):
     table = delta(tmp_path, ("WRITE", note(1), {}), ("UPDATE", "", {}))
-    with pytest.raises(Refused, match="was written by another program"): list(table.keep_up(lambda: pytest.fail("Spark was started"), ""))
+    with pytest.raises(Refused, match="was written by another program"):
+        list(table.keep_up(lambda: pytest.fail("Spark was started"), ""))
 
 
 def test_a_delta_table_whose_commits_a_catalogue_makes_is_refused_in_words(tmp_path):
     table = delta(tmp_path, ("WRITE", note(1), {}))
     line = json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["catalogManaged"]}})
     (tmp_path / "shop" / "item" / "_delta_log" / f"{1:020d}.json").write_text(line)
-    with pytest.raises(Refused, match="shop.item: version 1 of its log gave it the feature catalogManaged"): table.head()
+    with pytest.raises(Refused, match="shop.item: version 1 of its log gave it the feature catalogManaged"):
+        table.head()
 
 
 def test_an_iceberg_table_of_version_3_is_refused_in_words(tmp_path):
     place = tmp_path / "shop" / "item" / "metadata"
     place.mkdir(parents=True)
     (place / "v1.metadata.json").write_text(json.dumps({"format-version": 3, "snapshots": []}))
-    with pytest.raises(Refused, match="upgraded the table to version 3 of Iceberg's format"): open_table("iceberg", str(tmp_path), T).head()
+    with pytest.raises(Refused, match="upgraded the table to version 3 of Iceberg's format"):
+        open_table("iceberg", str(tmp_path), T).head()
 
 
 def test_an_iceberg_table_in_a_bucket_asks_for_a_catalogue():
-    with pytest.raises(UnsupportedStore, match='catalog = "glue:DATABASE"'): open_table("iceberg", "s3://bucket/lake", T)
+    with pytest.raises(UnsupportedStore, match='catalog = "glue:DATABASE"'):
+        open_table("iceberg", "s3://bucket/lake", T)
 
 
 def test_a_table_that_is_set_to_another_format_says_how_it_was_written(tmp_path):

@@ -12,9 +12,9 @@ import pytest
 from dmscdc.errors import BadInstruction, BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.state.items import TableItem
+from dmscdc.state.position import Position
 from dmscdc.state.registry import open_state
 from dmscdc.state.sqlite import transaction
-from dmscdc.state.position import Position
 
 pytestmark = pytest.mark.quick
 
@@ -90,11 +90,7 @@ def test_every_setting_survives_another_opening(state, url):
         out_path="/lake/p",
         active=False,
     )
-    assert (
-        open_state(url).get(PRODUCT)
-        == item
-        == TableItem(PRODUCT, ("id",), ("dept", "category"), delete="soft", out_path="/lake/p")
-    )
+    assert open_state(url).get(PRODUCT) == item == TableItem(PRODUCT, ("id",), ("dept", "category"), delete="soft", out_path="/lake/p")
 
 
 def test_a_setting_of_one_table_leaves_the_others(keyed):
@@ -136,10 +132,7 @@ def test_saving_the_same_position_again_is_allowed(keyed):
 
 
 def test_a_position_too_long_to_store_is_stored_with_its_newest_names(keyed):
-    names = tuple(
-        (f"201812{15 + n // 86400}-{n % 86400 // 3600:02}{n % 3600 // 60:02}{n % 60:02}000.parquet", 4711)
-        for n in range(20_000)
-    )
+    names = tuple((f"201812{15 + n // 86400}-{n % 86400 // 3600:02}{n % 3600 // 60:02}{n % 60:02}000.parquet", 4711) for n in range(20_000))
     keyed.save_position(PRODUCT, replace(SECOND, window=names, shrunk=False), commit=2, expected_commit=1)
     keyed.save_position(PRODUCT, replace(SECOND, window=names, shrunk=False), commit=2, expected_commit=1)
     kept = keyed.get(PRODUCT).position
@@ -258,7 +251,8 @@ def test_a_lease_that_ran_out_passes_on(state):
 
 def test_the_leases_that_hold_are_told_in_one_look(state):
     over = 60.0 + state.allowance
-    for table in (PRODUCT, STORE): state.put_settings(table, key="id")
+    for table in (PRODUCT, STORE):
+        state.put_settings(table, key="id")
     assert state.holders(now=0.0) == []
     state.acquire(PRODUCT, "a", 60, now=0.0)
     given, kept = state.acquire(TableRef("sampledb", "other"), "c", 600, now=0.0), state.acquire(STORE, "b", 120, now=0.0)
@@ -308,9 +302,7 @@ def test_renewing_never_shortens_a_lease(state):
 def test_a_lease_taken_by_another_is_lost_to_its_old_owner(state):
     old = state.acquire(PRODUCT, "a", 60, now=0.0)
     new = state.acquire(PRODUCT, "b", 60, now=60.0 + state.allowance)
-    with pytest.raises(
-        LeaseLost, match="a has lost its lease on sampledb.product .fence 1.: it is held by b .fence 2."
-    ):
+    with pytest.raises(LeaseLost, match="a has lost its lease on sampledb.product .fence 1.: it is held by b .fence 2."):
         state.renew(old, 60, now=61.0)
     assert not state.release(old)
     assert state.holder(PRODUCT, now=61.0) == new
@@ -358,9 +350,7 @@ def count_up(url: str, counter: str, owner: str) -> int:
 def test_processes_that_share_a_lease_never_work_at_the_same_time(url, tmp_path):
     counter = tmp_path / "counter"
     counter.write_text("0")
-    with ProcessPoolExecutor(
-        6, mp_context=get_context("spawn")
-    ) as pool:  # the file does not exist yet: six make it at once
+    with ProcessPoolExecutor(6, mp_context=get_context("spawn")) as pool:  # the file does not exist yet: six make it at once
         list(pool.map(count_up, [url] * 6, [str(counter)] * 6, [f"p{n}" for n in range(6)]))
     assert counter.read_text() == "120"
     assert open_state(url).acquire(PRODUCT, "last", 60).fence == 121
@@ -435,11 +425,14 @@ def test_a_file_that_is_no_state_is_said_with_what_helps(tmp_path, content):
 
 def test_a_state_that_was_cut_is_said(tmp_path):
     state = open_state(f"sqlite:{tmp_path}/state.db")
-    for number in range(300): state.put_settings(TableRef("shop", f"t{number}"), key="id")
-    with transaction(state.path) as db: db.execute("select 1")
+    for number in range(300):
+        state.put_settings(TableRef("shop", f"t{number}"), key="id")
+    with transaction(state.path) as db:
+        db.execute("select 1")
     path = tmp_path / "state.db"
     path.write_bytes(path.read_bytes()[:9000])
-    for ending in ("-wal", "-shm"): (tmp_path / f"state.db{ending}").unlink(missing_ok=True)
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"state.db{ending}").unlink(missing_ok=True)
     with pytest.raises(StateUnusable, match="state.db is damaged"):
         open_state(f"sqlite:{path}").items()
 
@@ -449,15 +442,28 @@ def test_a_folder_is_no_state(tmp_path):
         open_state(f"sqlite:{tmp_path}")
 
 
-@pytest.mark.parametrize("damage", ["position = 'no json'", "position = '{\"load_files\": 7}'", "status = ''", "commit_number = null, position = '['", "ActiveFlag = 'yes'", "folder = null"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "position = 'no json'",
+        "position = '{\"load_files\": 7}'",
+        "status = ''",
+        "commit_number = null, position = '['",
+        "ActiveFlag = 'yes'",
+        "folder = null",
+    ],
+)
 def test_an_item_that_is_damaged_hides_no_other_and_can_be_removed(tmp_path, damage):
     state = open_state(f"sqlite:{tmp_path}/state.db")
-    for table in (PRODUCT, STORE): state.put_settings(table, key="id")
-    with transaction(state.path) as db: db.execute(f"update DMSCDC_Controller set {damage} where path like '%product%'")
+    for table in (PRODUCT, STORE):
+        state.put_settings(table, key="id")
+    with transaction(state.path) as db:
+        db.execute(f"update DMSCDC_Controller set {damage} where path like '%product%'")
     items = state.items()
     assert [(item.table, bool(item.damaged)) for item in items] == [(PRODUCT, True), (STORE, False)]
     words = f"sampledb.product: what the state sqlite:{tmp_path}/state.db says of it is damaged"
     assert items[0].damaged.startswith(words) and "`dmscdc table forget sampledb.product`" in items[0].damaged
     for act in (lambda: state.get(PRODUCT), lambda: state.put_settings(PRODUCT, active=False), lambda: state.note_run(PRODUCT, {"lag": 1})):
-        with pytest.raises(StateUnusable, match="sampledb.product: what the state"): act()
+        with pytest.raises(StateUnusable, match="sampledb.product: what the state"):
+            act()
     assert state.remove(PRODUCT) and state.get(PRODUCT) is None

@@ -1,4 +1,5 @@
 """Starts runs as a controller does, ends them as it does, and heals them as the next pass does."""
+
 from __future__ import annotations
 
 import json
@@ -15,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from referee import Referee
+from stories import COLUMNS, SCHEMA, STORIES, RowAudit
+from whole import placed, whole
 
 from dmscdc.spark.interrupts import session_url, stop_work
 from dmscdc.spark.server import SparkServer
 from dmscdc.state.items import Lease
-
-from referee import Referee
-from stories import COLUMNS, SCHEMA, STORIES, RowAudit
-from whole import placed, whole
 from world import World, replayed
 
 HERE = Path(__file__).parent
@@ -32,11 +32,13 @@ PATIENCE = 120  # seconds after which a process that was waited for has failed
 @dataclass
 class Case:
     "A world, and beside it what its runs have told."
+
     home: Path
     story: RowAudit
 
     @property
-    def world(self) -> World: return World(self.home / "world", None, SCHEMA)
+    def world(self) -> World:
+        return World(self.home / "world", None, SCHEMA)
 
     @property
     def watched(self) -> dict[str, str]:
@@ -58,13 +60,15 @@ class Case:
         raw = self.home / "counted"
         shutil.rmtree(raw, ignore_errors=True)
         raw.mkdir()
-        for file in self.story.since(self.world.raw): shutil.copy2(file, raw)
+        for file in self.story.since(self.world.raw):
+            shutil.copy2(file, raw)
         return self.world.lake(COLUMNS.replace("_cdc_file", "regexp_replace(_cdc_file, '#[0-9]+$', '#1')")), replayed(raw, ["id"], COLUMNS)
 
 
 @dataclass
 class Going:
     "A run that was started."
+
     case: Case
     pid: int
     session: str
@@ -80,6 +84,7 @@ class Going:
 @dataclass
 class House:
     "The process that forks runs, a warm server, and worlds that are copied for each run."
+
     folder: Path
     server: SparkServer
     runner: subprocess.Popen
@@ -94,14 +99,16 @@ class House:
             self.runner.stdin.write(f"{json.dumps(what)}\n".encode())
             self.runner.stdin.flush()
         in_time = select.select([self.runner.stdout], [], [], PATIENCE)[0]
-        if not in_time and "wait" in what: os.kill(what["wait"], signal.SIGKILL)
+        if not in_time and "wait" in what:
+            os.kill(what["wait"], signal.SIGKILL)
         answer = json.loads(self.runner.stdout.readline())
         assert in_time, f"{what or 'the runner'} took longer than {PATIENCE} seconds"
         return answer
 
     # Worlds
 
-    def twin(self, case: Case, story: RowAudit | None = None) -> Case: return case.twin(self.folder / uuid.uuid4().hex[:8], story or case.story)
+    def twin(self, case: Case, story: RowAudit | None = None) -> Case:
+        return case.twin(self.folder / uuid.uuid4().hex[:8], story or case.story)
 
     def copy(self, name: str) -> Case:
         "The world of a story, for one run."
@@ -136,7 +143,9 @@ class House:
 
     # Runs
 
-    def start(self, case: Case, watch: dict | None = None, tasks: dict | None = None, now: float | None = None, server: SparkServer | None = None) -> Going:
+    def start(
+        self, case: Case, watch: dict | None = None, tasks: dict | None = None, now: float | None = None, server: SparkServer | None = None
+    ) -> Going:
         "What a controller starts: a run with its session, under a lease; `now`: by whose clock the lease before has run out."
         world, session, server = case.world, str(uuid.uuid4()), server or self.server
         lease = world.state.acquire(world.ref, f"controller {session[:8]}", 600, now)
@@ -149,13 +158,22 @@ class House:
     def orders(self, case: Case, session: str, server: SparkServer, watch: dict | None, tasks: dict | None) -> dict[str, Any]:
         "What every forked process is told."
         watched, home = case.watched, case.home
-        for name in ("points", "tasks") * (watch is not None): (home / f"{name}.log").unlink(missing_ok=True)
+        for name in ("points", "tasks") * (watch is not None):
+            (home / f"{name}.log").unlink(missing_ok=True)
         return {
-            "said": str(home / f"said-{session}.json"), "out": str(home / "out.txt"), "requests": str(home / "requests.log"),
+            "said": str(home / f"said-{session}.json"),
+            "out": str(home / "out.txt"),
+            "requests": str(home / "requests.log"),
             "env": {"SPARK_REMOTE": session_url(server.url, session), "DMSCDC_SMALL_BYTES": "-1"},  # tasks are watched
             "watch": None if watch is None else {**watched, "log": str(home / "points.log"), **watch},
             "control": str(self.folder / "control.json"),
-            "tasks": {"root": "/nowhere" if watch is None else watched.get("bucket", watched["root"]), "log": str(home / "tasks.log"), "do": "count", "at": 0, **(tasks or {})},
+            "tasks": {
+                "root": "/nowhere" if watch is None else watched.get("bucket", watched["root"]),
+                "log": str(home / "tasks.log"),
+                "do": "count",
+                "at": 0,
+                **(tasks or {}),
+            },
         }
 
     def begin_pass(self, case: Case, watch: dict | None = None, kernel: dict | None = None) -> Going:
@@ -163,9 +181,16 @@ class House:
         session, root = str(uuid.uuid4()), str(case.world.root)
         ask = self.orders(case, session, self.server, watch, None)
         of_kernel = {"root": root, "log": str(case.home / "kernel.log"), "requests": ask["requests"], **(kernel or {})}
-        if watch is not None or kernel is not None: (case.home / "kernel.log").unlink(missing_ok=True)
+        if watch is not None or kernel is not None:
+            (case.home / "kernel.log").unlink(missing_ok=True)
         path = os.pathsep.join(filter(None, [str(HERE / "inside"), os.environ.get("PYTHONPATH", "")]))
-        ask["env"] = {"SPARK_REMOTE": self.server.url, "PYTHONPATH": path, "DMSCDC_CRASHES": str(HERE), "DMSCDC_KERNEL": json.dumps(of_kernel), "DMSCDC_WORLD": root}
+        ask["env"] = {
+            "SPARK_REMOTE": self.server.url,
+            "PYTHONPATH": path,
+            "DMSCDC_CRASHES": str(HERE),
+            "DMSCDC_KERNEL": json.dumps(of_kernel),
+            "DMSCDC_WORLD": root,
+        }
         ask |= {"do": "pass", "folder": root, "given": {"landing": "landing", "lake": "lake", "settle": 0, "workers": 1}}
         return Going(case, self.ask(fork=ask), session, None, self.server.url)
 
@@ -194,7 +219,8 @@ class House:
 
     def heal(self, case: Case, calm: dict[str, Any], passes: int = 1, server: SparkServer | None = None) -> None:
         "The next pass, and what must hold after it; every request since the table began was one that the protocol allows."
-        for _ in range(passes): said = self.go(case, server=server)
+        for _ in range(passes):
+            said = self.go(case, server=server)
         assert said.get("verdict") in ("ok", "nothing"), said
         whole(case, calm)
         referee = Referee(marks=case.world.lake_table.journal.store.marks).watch((case.home / "requests.log").read_text().splitlines())
@@ -202,8 +228,10 @@ class House:
 
     def close(self) -> None:
         self.runner.stdin.close()
-        try: self.runner.wait(30)
-        except subprocess.TimeoutExpired: self.runner.kill()
+        try:
+            self.runner.wait(30)
+        except subprocess.TimeoutExpired:
+            self.runner.kill()
 
 
 def a_runner() -> subprocess.Popen:
@@ -214,9 +242,12 @@ def every(points: Iterable[Any], try_one: Callable[[Any], None]) -> None:
     "Try all of them, and say which went wrong."
     wrong = []
     for point in points:
-        try: try_one(point)
-        except (Exception, pytest.fail.Exception) as error: wrong.append(f"{point}: {type(error).__name__}: {error}"[:3000])
+        try:
+            try_one(point)
+        except (Exception, pytest.fail.Exception) as error:
+            wrong.append(f"{point}: {type(error).__name__}: {error}"[:3000])
     assert not wrong, "\n".join([f"{len(wrong)} went wrong:", *wrong])
 
 
-def wake(going: Going) -> None: os.kill(going.pid, signal.SIGCONT)
+def wake(going: Going) -> None:
+    os.kill(going.pid, signal.SIGCONT)

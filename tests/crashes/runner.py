@@ -3,6 +3,7 @@
 `python runner.py` reads a line of JSON from its standard input and answers with one: `{"fork": {…}}` gives a process id,
 `{"wait": pid}` how that process stopped, ended or died. When its input closes, it ends what it has started and goes.
 """
+
 from __future__ import annotations
 
 import json
@@ -18,17 +19,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def load() -> None:
     "Import all that runs need, before anything is watched."
     sys.path[:0] = [HERE]
+    import boto3  # noqa: F401
     import pyarrow.dataset  # noqa: F401
     import pyspark.sql.connect.functions  # noqa: F401
     import pyspark.sql.connect.session  # noqa: F401
 
-    import boto3  # noqa: F401
-
-    import dmscdc.landing.s3
-    import dmscdc.service.passes
-    import dmscdc.state.dynamodb
     import dmscdc.lake.parquet.table
+    import dmscdc.landing.s3
     import dmscdc.load.process  # noqa: F401
+    import dmscdc.service.passes
+    import dmscdc.state.dynamodb  # noqa: F401
 
 
 def process(ask: dict[str, Any]) -> dict[str, Any]:
@@ -48,8 +48,10 @@ def settle_session(conf: dict[str, str]) -> None:
 
     def open_session(*given: Any, **more: Any) -> Any:
         session = opened(*given, **more)
-        for name, value in conf.items(): session.conf.set(name, value)
+        for name, value in conf.items():
+            session.conf.set(name, value)
         return session
+
     room.open_session = open_session
 
 
@@ -64,7 +66,8 @@ def one_pass(ask: dict[str, Any]) -> dict[str, Any]:
 
 def tell_tasks(control: str, tasks: dict[str, Any]) -> None:
     "What happens to this process, or another, when its tasks come to a point."
-    with open(f"{control}.new", "w") as file: json.dump({"pid": os.getpid(), **tasks}, file)
+    with open(f"{control}.new", "w") as file:
+        json.dump({"pid": os.getpid(), **tasks}, file)
     os.replace(f"{control}.new", control)
 
 
@@ -78,8 +81,10 @@ def run(ask: dict[str, Any]) -> None:
     os.dup2(1, 2)
     os.environ.update(ask["env"])
     tell_tasks(ask["control"], ask["tasks"])
-    if ask["requests"]: record(ask["requests"])
-    if ask["watch"]: watch(**ask["watch"])
+    if ask["requests"]:
+        record(ask["requests"])
+    if ask["watch"]:
+        watch(**ask["watch"])
     try:
         result = {"process": process, "pass": one_pass}[ask["do"]](ask)
     except BaseException as error:
@@ -90,15 +95,19 @@ def run(ask: dict[str, Any]) -> None:
 
 def fork(ask: dict[str, Any]) -> int:
     pid = os.fork()
-    if pid: return pid
-    try: run(ask)
-    finally: os._exit(0)
+    if pid:
+        return pid
+    try:
+        run(ask)
+    finally:
+        os._exit(0)
 
 
 def wait(pid: int) -> str:
     "stopped, done, or the name of the signal that killed it."
     _, status = os.waitpid(pid, os.WUNTRACED)
-    if os.WIFSTOPPED(status): return "stopped"
+    if os.WIFSTOPPED(status):
+        return "stopped"
     return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "done"
 
 
@@ -113,9 +122,12 @@ def main() -> None:
             running.add(answer)
         else:
             answer = wait(ask["wait"])
-            if answer != "stopped": running.discard(ask["wait"])
+            if answer != "stopped":
+                running.discard(ask["wait"])
         print(json.dumps(answer), flush=True)
-    for pid in running: os.kill(pid, signal.SIGKILL)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
 
 
-if __name__ == "__main__": main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,5 @@
 """What the runs of the crash suite have before them: tables, their raw files, and which of the points are tried."""
+
 from __future__ import annotations
 
 import random
@@ -27,10 +28,12 @@ def put(w: World, second: int, rows: list[tuple]) -> World:
     return w.changes(second, rows, time=TEN + second + 2)
 
 
-def first(w: World) -> None: put(w, 300, [("I", 1, "a", "n"), ("I", 2, "b", "s"), ("U", 1, "A", "n"), ("D", 2, None, None)])
+def first(w: World) -> None:
+    put(w, 300, [("I", 1, "a", "n"), ("I", 2, "b", "s"), ("U", 1, "A", "n"), ("D", 2, None, None)])
 
 
-def early(w: World) -> None: put(w, 300, [("I", 6, "f", "n"), ("U", 2, "B", "n"), ("D", 3, None, None)])
+def early(w: World) -> None:
+    put(w, 300, [("I", 6, "f", "n"), ("U", 2, "B", "n"), ("D", 3, None, None)])
 
 
 def later(w: World) -> None:
@@ -39,10 +42,12 @@ def later(w: World) -> None:
     put(w, 660, [("I", 7, "g", "e"), ("U", 4, "D", "n"), ("U", 1, "AA", "n"), ("D", 7, None, None), ("I", 8, "h", "x")])
 
 
-def more(w: World) -> None: put(w, 900, [("U", 8, "H", "x"), ("I", 9, "i", "n"), ("D", 2, None, None)])
+def more(w: World) -> None:
+    put(w, 900, [("U", 8, "H", "x"), ("I", 9, "i", "n"), ("D", 2, None, None)])
 
 
-def inserts(w: World) -> None: put(w, 600, [("I", 10, "k", "n"), ("I", 11, "l", "s")])
+def inserts(w: World) -> None:
+    put(w, 600, [("I", 10, "k", "n"), ("I", 11, "l", "s")])
 
 
 def again(w: World) -> None:
@@ -52,12 +57,14 @@ def again(w: World) -> None:
     put(w, 1500, [("U", 12, "dozen", "n"), ("D", 1, None, None), ("I", 13, "m", "e")])
 
 
-def extra(w: World) -> None: put(w, 1800, [("I", 1, "late", "n"), ("I", 8, "late", "n"), ("I", 14, "o", "s"), ("D", 12, None, None), ("D", 10, None, None)])
+def extra(w: World) -> None:
+    put(w, 1800, [("I", 1, "late", "n"), ("I", 8, "late", "n"), ("I", 14, "o", "s"), ("D", 12, None, None), ("D", 10, None, None)])
 
 
 @dataclass(frozen=True)
 class RowAudit:
     "A table's settings, the files of the passes that are over, the files of the pass that is watched."
+
     settings: dict[str, Any]
     before: tuple[Step, ...]
     now: Step
@@ -89,4 +96,5 @@ def places(what: str, count: int) -> list[float]:
     return [(i + chance.random()) / count for i in range(count)]
 
 
-def at_places(points: list[list], where: list[float]) -> list[list]: return [points[int(place * len(points))] for place in where]
+def at_places(points: list[list], where: list[float]) -> list[list]:
+    return [points[int(place * len(points))] for place in where]

@@ -1,20 +1,21 @@
 "The same deaths with landing and lake in a bucket, read and written by S3A and boto3, and state and leases in DynamoDB."
+
 from __future__ import annotations
 
 import pytest
-from moto.server import ThreadedMotoServer
-
-from aws.dynamo import dynamodb_server  # noqa: F401
-from aws.usual import usual
 from buckets import BUCKET, TABLE, AwsCase
-from tiers import sampled
-from warm import a_house
-from dmscdc.state.dynamodb import create_table
-from dmscdc.storage.filesystem import client
-from house import every
+from moto.server import ThreadedMotoServer
 from stories import at_places, places, put
 from test_kills import killed
 from test_stops import crossed, overslept, sleepable
+from warm import a_house
+
+from aws.dynamo import dynamodb_server  # noqa: F401
+from aws.usual import usual
+from dmscdc.state.dynamodb import create_table
+from dmscdc.storage.filesystem import client
+from house import every
+from tiers import sampled
 
 pytestmark = pytest.mark.proof
 
@@ -27,10 +28,14 @@ def house(tmp_path_factory, dynamodb_server):  # noqa: F811
     "A bucket of moto's, a table in a DynamoDB of the tests, and a server that has learned S3A; small files are no exception, it reads all."
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
-    with pytest.MonkeyPatch.context() as patch, usual(patch, AWS_ENDPOINT_URL="http://{}:{}".format(*moto.get_host_and_port()), AWS_ENDPOINT_URL_DYNAMODB=dynamodb_server):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        usual(patch, AWS_ENDPOINT_URL="http://{}:{}".format(*moto.get_host_and_port()), AWS_ENDPOINT_URL_DYNAMODB=dynamodb_server),
+    ):
         client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         create_table(TABLE)
-        with a_house(tmp_path_factory.mktemp("buckets"), [f"s3://{BUCKET}"], kind=AwsCase, conf={"spark.dmscdc.directBytes": "0"}) as house: yield house
+        with a_house(tmp_path_factory.mktemp("buckets"), [f"s3://{BUCKET}"], kind=AwsCase, conf={"spark.dmscdc.directBytes": "0"}) as house:
+            yield house
     moto.stop()
 
 
@@ -47,19 +52,21 @@ def test_a_late_file_is_woven_in_where_it_belongs(house):
     assert house.go(case)["verdict"] == "ok"
     put(case.world, 450, [("U", 1, "overtaken", "n"), ("U", 2, "late", "n"), ("I", 15, "p", "s")])
     said, (lake, oracle) = house.go(case), case.rows()
-    assert (said["verdict"], lake) == ("attention", oracle) and "late file 20181215-100730000.parquet met 1 key that newer files had changed" in said["words"], said
+    assert (said["verdict"], lake) == ("attention", oracle) and "late file 20181215-100730000.parquet met 1 key that newer files had changed" in said[
+        "words"
+    ], said
 
 
 @pytest.mark.parametrize("name", sampled(DAILY, "partitioned"))
 def test_a_run_killed_anywhere_is_healed_by_the_next_pass(house, tried, name):
-    point, = at_places(house.count(name)[0], places(f"{name}, bucket", 1))
+    (point,) = at_places(house.count(name)[0], places(f"{name}, bucket", 1))
     killed(house, name, point)
     tried("runs on AWS killed before a request of theirs")
 
 
 @pytest.mark.torture
 def test_a_run_killed_while_its_tasks_write_is_healed_by_the_next_pass(house, tried):
-    point, = at_places(house.count("partitioned")[1], places("bucket, tasks", 1))
+    (point,) = at_places(house.count("partitioned")[1], places("bucket, tasks", 1))
     killed(house, "partitioned", point, tasks=True)
     tried("runs on AWS killed before a request of their tasks")
 
@@ -74,7 +81,7 @@ def test_a_run_killed_between_its_commit_and_the_state_is_healed_by_the_next_pas
 
 @pytest.mark.torture
 def test_a_run_that_slept_past_its_lease_changes_nothing_when_it_wakes(house, tried):
-    point, = at_places(sleepable(house, "partitioned"), places("bucket, asleep", 1))
+    (point,) = at_places(sleepable(house, "partitioned"), places("bucket, asleep", 1))
     overslept(house, "partitioned", point)
     tried("runs on AWS that slept past their lease")
 
@@ -92,4 +99,5 @@ def test_a_run_killed_at_every_point_is_healed_by_the_next_pass(house, tried, na
     def one(point):
         tried("runs on AWS killed before a request of their tasks" if tasks else "runs on AWS killed before a request of theirs")
         killed(house, name, point, tasks)
+
     every(house.count(name)[tasks], one)

@@ -1,4 +1,5 @@
 "A pass with real notebooks: its controller is killed at one of its requests, or the kernel is; the next pass heals table, runs and run log."
+
 from __future__ import annotations
 
 import json
@@ -9,11 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from stories import at_places, places
+from whole import whole
 
 from house import Case, House, every
-from stories import at_places, places
 from tiers import sampled
-from whole import whole
 
 pytestmark = pytest.mark.proof
 
@@ -43,16 +44,20 @@ def alive(root: Path) -> list[int]:
     "Processes that a controller of this world has started: kernels, and what they have started."
     mark, found = f"DMSCDC_WORLD={root}\0".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
-        try: found += [int(folder.name)] if mark in (folder / "environ").read_bytes() else []
-        except OSError: pass  # it has gone meanwhile, or is not ours
+        try:
+            found += [int(folder.name)] if mark in (folder / "environ").read_bytes() else []
+        except OSError:
+            pass  # it has gone meanwhile, or is not ours
     return found
 
 
 def orphans_end(root: Path) -> None:
     "A kernel sees by itself that its controller is gone; one that does not is ended."
     end, pause = time.monotonic() + 30, threading.Event()
-    while (left := alive(root)) and time.monotonic() < end: pause.wait(0.05)
-    for pid in left: os.kill(pid, signal.SIGKILL)
+    while (left := alive(root)) and time.monotonic() < end:
+        pause.wait(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
 
 
 def time_passes(case: Case) -> None:
@@ -97,7 +102,8 @@ def kernel_killed(house: House, counted: dict, point: list) -> bool:
     print(point)
     case = house.copy(NAME)
     said = a_pass(house, case, watch={}, kernel={"do": "kill", "at": point[0]})
-    if len(case.points("kernel")) < point[0]: return False
+    if len(case.points("kernel")) < point[0]:
+        return False
     table = said["tables"]["shop.item"]
     assert (said["verdict"], table["verdict"]) == ("failed", "failed") and "killed by SIGKILL" in table["words"]
     assert case.world.state.holder(case.world.ref) is None and alive(case.world.root) == []
@@ -111,13 +117,13 @@ def kernel_killed(house: House, counted: dict, point: list) -> bool:
 @pytest.mark.parametrize("odd", sampled([0, 1], 1), ids=["at once", "later"])
 def test_a_controller_killed_anywhere_is_healed_by_the_next_pass(house, counted, tried, odd):
     points = [point for point in counted["controller"] if point[0] % 2 == odd]
-    point, = at_places(points, places("controller", 2)[odd:odd + 1])
+    (point,) = at_places(points, places("controller", 2)[odd : odd + 1])
     controller_killed(house, counted, point)
     tried("controllers killed")
 
 
 def test_a_kernel_killed_anywhere_is_healed_by_the_next_pass(house, counted, tried):
-    point, = at_places(counted["kernel"], places("kernel", 1))
+    (point,) = at_places(counted["kernel"], places("kernel", 1))
     assert kernel_killed(house, counted, point) or kernel_killed(house, counted, counted["kernel"][len(counted["kernel"]) // 2])
     tried("kernels killed")
 
@@ -126,8 +132,11 @@ def test_a_kernel_killed_anywhere_is_healed_by_the_next_pass(house, counted, tri
 @pytest.mark.parametrize(("whose", "killed"), [("controller", controller_killed), ("kernel", kernel_killed)])
 def test_one_killed_at_every_point_is_healed_by_the_next_pass(house, counted, tried, whose, killed):
     reached = []
+
     def one(point):
-        if killed(house, counted, point): reached.append(point)
+        if killed(house, counted, point):
+            reached.append(point)
         tried(f"{whose}s killed" if point in reached else f"{whose}s that did not come so far")
+
     every(counted[whose], one)
     assert len(reached) >= 0.9 * len(counted[whose]) > 0

@@ -1,4 +1,5 @@
 "A batch that does not fit into the memory of a real Spark server, beside a table that does: down to the run log and the page."
+
 from __future__ import annotations
 
 import pytest
@@ -28,7 +29,9 @@ def test_a_batch_larger_than_the_servers_memory_fails_alone_and_says_what_to_do(
     done = run_pass(config, on_event=events.append)
     large, small = done.tables["shop.large"], done.tables["shop.small"]
     assert (done.exit_code, large.verdict, large.run.cause, small.verdict) == (1, "failed", "server out of memory", "ok"), [large.words, small.words]
-    assert large.words == "alone on a new server, and again: the Spark server ran out of memory (it had 512m); give it more: --driver-memory, now 512m"
+    assert (
+        large.words == "alone on a new server, and again: the Spark server ran out of memory (it had 512m); give it more: --driver-memory, now 512m"
+    )
     assert [line for line in events if "its server died, so once more, alone" in line]
     assert query(f"select id, said from read_parquet('{tmp_path}/lake/shop/small/**/*.parquet') order by id") == [(1, "x"), (2, "y")]
     assert not list((tmp_path / "lake" / "shop" / "large").rglob("*.parquet")) and state.get(TableRef("shop", "large")).commit == 0

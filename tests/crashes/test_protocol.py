@@ -1,10 +1,10 @@
 "The protocol in small, in every order; and the requests of the code, which are steps of it."
+
 from __future__ import annotations
 
 import json
 
 import pytest
-
 from model import WRONG, Protocol, explore
 from referee import Broken, Referee
 from stories import STORIES
@@ -35,6 +35,7 @@ def test_two_writers_with_two_attempts_each_lose_and_double_nothing(local):
 
 # The code
 
+
 @pytest.mark.parametrize("name", STORIES)
 def test_every_request_of_the_code_is_a_step_of_the_protocol(house, name):
     house.count(name)
@@ -49,10 +50,12 @@ def spoken(lines: list[str]) -> list[list]:
     return [[a, b] for a, b in zip(said, said[1:]) if a[0] == said[-1][0] and a[1] == "asks" and b[1] == "answers"]
 
 
-def is_a(pair: list, verb: str, word: str = "") -> bool: return pair[0][2] == verb and word in json.dumps(pair[0][3:])
+def is_a(pair: list, verb: str, word: str = "") -> bool:
+    return pair[0][2] == verb and word in json.dumps(pair[0][3:])
 
 
-def of(pairs: list, verb: str, word: str = "") -> int: return next(i for i, pair in enumerate(pairs) if is_a(pair, verb, word))
+def of(pairs: list, verb: str, word: str = "") -> int:
+    return next(i for i, pair in enumerate(pairs) if is_a(pair, verb, word))
 
 
 def swapped(pairs: list, one: int, other: int) -> list:
@@ -60,24 +63,31 @@ def swapped(pairs: list, one: int, other: int) -> list:
     return pairs
 
 
-def wild(verb: str, *given) -> list: return [[0, "asks", verb, *given], [0, "answers", verb, None]]
+def wild(verb: str, *given) -> list:
+    return [[0, "asks", verb, *given], [0, "answers", verb, None]]
 
 
 HEAD, FOLDER, META = "000000000003", "shop/item", "_dmscdc/shop/item"
 SPOILED = {
-    "does not settle before it commits": lambda p: [pair for pair in p[:of(p, "create")] if not is_a(pair, "tidy")] + p[of(p, "create"):],
+    "does not settle before it commits": lambda p: [pair for pair in p[: of(p, "create")] if not is_a(pair, "tidy")] + p[of(p, "create") :],
     "frees an aside before the last copy": lambda p: swapped(p, of(p, "copy"), of(p, "delete", "aside/" + HEAD)),
     "drops before it copies": lambda p: swapped(p, of(p, "copy"), of(p, "delete", FOLDER + "/0")),
-    "copies what the entry does not add": lambda p: p[:of(p, "copy")] + [wild("copy", f"{META}/aside/{HEAD}-ab/x.parquet", f"{FOLDER}/{HEAD}-ab-x.parquet")],
+    "copies what the entry does not add": lambda p: (
+        p[: of(p, "copy")] + [wild("copy", f"{META}/aside/{HEAD}-ab/x.parquet", f"{FOLDER}/{HEAD}-ab-x.parquet")]
+    ),
     "deletes a file of a larger number": lambda p: p + [wild("delete", f"{FOLDER}/000000000009-ab-x.parquet")],
     "deletes an aside of a larger number": lambda p: p + [wild("delete", f"{META}/aside/000000000009-ab/x.parquet")],
     "deletes a file that the head lists": lambda p: p + [wild("delete", p[of(p, "copy")][0][-1])],
     "deletes an entry": lambda p: p + [wild("delete", f"{META}/journal/{HEAD}.json")],
-    "tidies without sweeping": lambda p: p[:of(p, "create") + 1] + [wild("tidy", f"{META}/aside", 3)],
+    "tidies without sweeping": lambda p: p[: of(p, "create") + 1] + [wild("tidy", f"{META}/aside", 3)],
     "commits twice under one number": lambda p: p + [p[of(p, "create")]],
-    "commits on another predecessor": lambda p: [[[*a[:4], a[4].replace('"before": "', '"before": "x'), a[5]] if a[2] == "create" else a, b] for a, b in p],
+    "commits on another predecessor": lambda p: [
+        [[*a[:4], a[4].replace('"before": "', '"before": "x'), a[5]] if a[2] == "create" else a, b] for a, b in p
+    ],
     "commits files that are not there yet": lambda p: [[[*a[:5], ["x"]] if a[2] == "create" else a, b] for a, b in p],
-    "commits names of another number": lambda p: [[[*a[:4], a[4].replace(f'{HEAD}-', "000000000002-"), a[5]] if a[2] == "create" else a, b] for a, b in p],
+    "commits names of another number": lambda p: [
+        [[*a[:4], a[4].replace(f"{HEAD}-", "000000000002-"), a[5]] if a[2] == "create" else a, b] for a, b in p
+    ],
 }
 
 
@@ -90,4 +100,5 @@ def test_a_code_that_does_otherwise_is_caught(house, how):
     before = [line for line in lines if json.loads(line)[0] != pid]
     Referee().watch(before + [json.dumps(line) for pair in pairs for line in pair])
     changed = [[[pid, *line[1:]] for line in pair] for pair in SPOILED[how](pairs)]
-    with pytest.raises(Broken): Referee().watch(before + [json.dumps(line) for pair in changed for line in pair])
+    with pytest.raises(Broken):
+        Referee().watch(before + [json.dumps(line) for pair in changed for line in pair])

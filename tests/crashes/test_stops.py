@@ -1,15 +1,16 @@
 "A run sleeps past its lease at any of its requests while others finish: when it wakes up, it changes nothing."
+
 from __future__ import annotations
 
 import random
 import time
 
 import pytest
+from stories import SEED, STORIES, at_places, extra, places
+from whole import committed, placed
 
 from house import Going, House, every, wake
-from stories import SEED, STORIES, at_places, extra, places
 from tiers import sampled
-from whole import committed, placed
 
 pytestmark = pytest.mark.proof
 
@@ -67,7 +68,8 @@ def crossed(house: House, name: str, first: list, second: list) -> None:
     else:  # the first had left less to do
         wake(one)
         assert house.ask(wait=one.pid) == "done"
-    for going in (one, two): house.over(going)
+    for going in (one, two):
+        house.over(going)
     assert all(going.said()["words"] for going in (one, two))
     house.heal(one.case, house.calm[name], passes=2)
 
@@ -75,7 +77,7 @@ def crossed(house: House, name: str, first: list, second: list) -> None:
 @pytest.mark.parametrize("place", sampled(range(2), 0))
 @pytest.mark.parametrize("name", sampled(DAILY, "incremental load", "recovery"))
 def test_a_run_that_slept_past_its_lease_changes_nothing_when_it_wakes(house, tried, name, place):
-    point, = at_places(sleepable(house, name), places(f"{name}, asleep", 2)[place:place + 1])
+    (point,) = at_places(sleepable(house, name), places(f"{name}, asleep", 2)[place : place + 1])
     overslept(house, name, point)
     tried("runs that slept past their lease")
 
@@ -102,6 +104,7 @@ def test_a_run_that_sleeps_at_any_point_changes_nothing_when_it_wakes(house, tri
     def one(point):
         tried("runs that slept past their lease")
         overslept(house, name, point)
+
     every(sleepable(house, name), one)
 
 
@@ -109,7 +112,9 @@ def test_a_run_that_sleeps_at_any_point_changes_nothing_when_it_wakes(house, tri
 @pytest.mark.parametrize("name", STORIES)
 def test_sleepers_that_wake_anywhere_in_another_run_harm_nobody(house, tried, name):
     chance, points = random.Random(f"{SEED} {name}, crossed"), sleepable(house, name)
+
     def one(pair):
         tried("runs that woke up in the middle of another")
         crossed(house, name, *pair)
+
     every([chance.choices(points, k=2) for _ in range(30)], one)

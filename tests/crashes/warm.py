@@ -1,28 +1,33 @@
 """A warm Spark server whose tasks are watched, and a house of worlds around it."""
+
 from __future__ import annotations
 
 import os
 import signal
 from contextlib import contextmanager
 
-from dmscdc.spark.server import serve
-
 import house as rooms
+from dmscdc.spark.server import serve
 
 
 @contextmanager
 def a_server(folder, control, places=()):
     "A server whose tasks are watched; which, and what happens to them, stands in the file `control`."
-    mine = {"PYTHONPATH": os.pathsep.join(filter(None, [str(rooms.HERE / "inside"), os.environ.get("PYTHONPATH", "")])),
-            "DMSCDC_CRASHES": str(rooms.HERE), "DMSCDC_CONTROL": str(control)}
+    mine = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(rooms.HERE / "inside"), os.environ.get("PYTHONPATH", "")])),
+        "DMSCDC_CRASHES": str(rooms.HERE),
+        "DMSCDC_CONTROL": str(control),
+    }
     before = {name: os.environ.get(name) for name in mine}
     os.environ.update(mine)
     try:
         with serve(master="local[2]", memory="1g", log=folder / "server.log", places=places) as server:
-            for name, value in before.items(): os.environ.pop(name) if value is None else os.environ.update({name: value})
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
             yield server
     finally:
-        for name, value in before.items(): os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 @contextmanager

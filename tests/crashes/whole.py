@@ -1,10 +1,10 @@
 """What must hold when all is over, and what must not have moved."""
+
 from __future__ import annotations
 
 from typing import Any
 
 from dmscdc.state.position import Position
-
 from world import World
 
 

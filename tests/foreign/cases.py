@@ -2,6 +2,7 @@
 
 A case where we decide otherwise has our result as its expected one, and says why in `otherwise`.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -40,29 +41,59 @@ class Case:
 
 # A row is one key with one value. Places in the order are given where they are not those of the rows.
 APPLIED = {
-    "three changes of a key in one batch": Case(f"{AUTOCDC}/Scd1BatchProcessorMergeSuite", {}, ((("I", 1, "a"), ("D", 1, "a"), ("I", 1, "c")),), {1: "c"}),
+    "three changes of a key in one batch": Case(
+        f"{AUTOCDC}/Scd1BatchProcessorMergeSuite", {}, ((("I", 1, "a"), ("D", 1, "a"), ("I", 1, "c")),), {1: "c"}
+    ),
     "a batch without changes of a key": Case(f"{AUTOCDC}/Scd1BatchProcessorMergeSuite", {1: "a"}, (), {1: "a"}),
-    "a composite key that shares a part": Case(f"{AUTOCDC}/Scd1BatchProcessorMergeSuite", {("a", "x"): "1", ("a", "y"): "2"}, ((("U", ("a", "x"), "3"),),), {("a", "x"): "3", ("a", "y"): "2"}),
-    "a key of the parts a.b and c": Case(f"{INGESTR} pkg/destination/cdc_test.go", {("a.b", "c"): "1", ("a", "b.c"): "2"}, ((("D", ("a.b", "c"), "1"),),), {("a", "b.c"): "2"}),
+    "a composite key that shares a part": Case(
+        f"{AUTOCDC}/Scd1BatchProcessorMergeSuite",
+        {("a", "x"): "1", ("a", "y"): "2"},
+        ((("U", ("a", "x"), "3"),),),
+        {("a", "x"): "3", ("a", "y"): "2"},
+    ),
+    "a key of the parts a.b and c": Case(
+        f"{INGESTR} pkg/destination/cdc_test.go", {("a.b", "c"): "1", ("a", "b.c"): "2"}, ((("D", ("a.b", "c"), "1"),),), {("a", "b.c"): "2"}
+    ),
     "a newer delete": Case(f"{AUTOCDC}/Scd1OutOfOrderConvergenceSuite", {1: "a"}, ((("U", 1, "b", 20), ("D", 1, "b", 30)),), {}),
     "an upsert after a delete": Case(f"{AUTOCDC}/Scd1OutOfOrderConvergenceSuite", {1: "a"}, ((("D", 1, "a", 20),), (("I", 1, "c", 30),)), {1: "c"}),
     "an older delete in the same batch": Case(f"{AUTOCDC}/Scd1OutOfOrderConvergenceSuite", {}, ((("I", 1, "c", 30), ("D", 1, "a", 20)),), {1: "c"}),
-    "an older upsert in the same batch": Case(f"{AUTOCDC}/Scd1OutOfOrderConvergenceSuite", {}, ((("U", 1, "new", 40), ("U", 1, "old", 20)),), {1: "new"}),
-    "the same batch twice": Case(f"{AUTOCDC}/Scd1TargetTableDurabilitySuite", {1: "a", 2: "b"}, ((("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c")), (("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c"))), {1: "x", 3: "c"}),
+    "an older upsert in the same batch": Case(
+        f"{AUTOCDC}/Scd1OutOfOrderConvergenceSuite", {}, ((("U", 1, "new", 40), ("U", 1, "old", 20)),), {1: "new"}
+    ),
+    "the same batch twice": Case(
+        f"{AUTOCDC}/Scd1TargetTableDurabilitySuite",
+        {1: "a", 2: "b"},
+        ((("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c")), (("U", 1, "x"), ("D", 2, "b"), ("I", 3, "c"))),
+        {1: "x", 3: "c"},
+    ),
     "an insert is stored": Case(f"{HUDI_DMS} testInsert", {}, ((("I", 1, "a"),),), {1: "a"}),
     "an update over an insert": Case(f"{HUDI_DMS} testUpdate", {1: "a"}, ((("U", 1, "b"),),), {1: "b"}),
     "a delete over an update": Case(f"{HUDI_DMS} testDelete", {1: "a"}, ((("U", 1, "b"),), (("D", 1, "b"),)), {}),
-    "delete and insert in one batch, the delete later": Case(f"{HUDI_DMS} testPreCombineWithDelete", {}, ((("D", 1, "a", 20), ("I", 1, "a", 10)),), {}),
+    "delete and insert in one batch, the delete later": Case(
+        f"{HUDI_DMS} testPreCombineWithDelete", {}, ((("D", 1, "a", 20), ("I", 1, "a", 10)),), {}
+    ),
     "a delete against nothing": Case(f"{HUDI_DMS} testDeleteWithEmptyPayLoad", {}, ((("D", 1, "a"),),), {}),
-    "three rows of one time, by sequence": Case(f"{MOJ}/job/batchprocessing/CdcBatchProcessorLatestRecordsTest", {}, ((("I", 1, "a", 865), ("U", 1, "b", 869), ("U", 1, "c", 866)),), {1: "b"}),
-    "a load row is older than any change": Case(f"{MOJ}/job/batchprocessing/CdcBatchProcessorLatestRecordsTest", {1: "load"}, ((("U", 1, "change"),),), {1: "change"}),
-    "other keys stay": Case(f"{MOJ}/job/batchprocessing/CdcBatchProcessorLatestRecordsTest", {1: "a", 2: "b", 3: "c"}, ((("U", 2, "x"),),), {1: "a", 2: "x", 3: "c"}),
-    "a table is made by its first change": Case(f"{MOJ}/service/DataStorageServiceMergeRecordsIntegrationTest", {}, ((("I", 1, "a"), ("I", 2, "b")),), {1: "a", 2: "b"}),
+    "three rows of one time, by sequence": Case(
+        f"{MOJ}/job/batchprocessing/CdcBatchProcessorLatestRecordsTest", {}, ((("I", 1, "a", 865), ("U", 1, "b", 869), ("U", 1, "c", 866)),), {1: "b"}
+    ),
+    "a load row is older than any change": Case(
+        f"{MOJ}/job/batchprocessing/CdcBatchProcessorLatestRecordsTest", {1: "load"}, ((("U", 1, "change"),),), {1: "change"}
+    ),
+    "other keys stay": Case(
+        f"{MOJ}/job/batchprocessing/CdcBatchProcessorLatestRecordsTest", {1: "a", 2: "b", 3: "c"}, ((("U", 2, "x"),),), {1: "a", 2: "x", 3: "c"}
+    ),
+    "a table is made by its first change": Case(
+        f"{MOJ}/service/DataStorageServiceMergeRecordsIntegrationTest", {}, ((("I", 1, "a"), ("I", 2, "b")),), {1: "a", 2: "b"}
+    ),
     "an insert over a row": Case(f"{MOJ}/service/DataStorageServiceMergeRecordsIntegrationTest", {1: "a"}, ((("I", 1, "b"),),), {1: "b"}),
     "an update of an unknown key": Case(f"{MOJ}/service/DataStorageServiceMergeRecordsIntegrationTest", {}, ((("U", 1, "b"),),), {1: "b"}),
     "a delete of an unknown key": Case(f"{MOJ}/service/DataStorageServiceMergeRecordsIntegrationTest", {2: "b"}, ((("D", 1, "a"),),), {2: "b"}),
-    "insert, update, update, delete in one batch": Case(f"{MOJ}/job/cdc/TableStreamingQueryIT", {}, ((("I", 1, "a"), ("U", 1, "b"), ("U", 1, "c"), ("D", 1, "c")),), {}),
-    "insert, update, update, delete over batches": Case(f"{MOJ}/job/cdc/TableStreamingQueryIT", {}, ((("I", 1, "a"),), (("U", 1, "b"),), (("U", 1, "c"),), (("D", 1, "c"),)), {}),
+    "insert, update, update, delete in one batch": Case(
+        f"{MOJ}/job/cdc/TableStreamingQueryIT", {}, ((("I", 1, "a"), ("U", 1, "b"), ("U", 1, "c"), ("D", 1, "c")),), {}
+    ),
+    "insert, update, update, delete over batches": Case(
+        f"{MOJ}/job/cdc/TableStreamingQueryIT", {}, ((("I", 1, "a"),), (("U", 1, "b"),), (("U", 1, "c"),), (("D", 1, "c"),)), {}
+    ),
     "a delete that has only its key": Case(f"{MOJ}/job/cdc/TableStreamingQueryIT", {1: "a", 2: "b"}, ((("D", 1, None),),), {2: "b"}),
     "a null in a value": Case(f"{MOJ}/service/ValidationServiceTest", {1: "a"}, ((("U", 1, None),),), {1: None}),
     "insert and delete at one place": Case(FENCE, {}, ((("I", 1, "a", 20), ("D", 1, "a", 20)),), {}),
@@ -70,52 +101,123 @@ APPLIED = {
     "the same change again": Case(FENCE, {1: "a"}, ((("U", 1, "b", 20),), (("U", 1, "b", 20),)), {1: "b"}),
     "a row of the load takes the first change": Case(FENCE, {1: "a"}, ((("U", 1, "b", 1),),), {1: "b"}),
     "a change of the key": Case(f"{INGESTR} pkg/source/postgres_cdc/expand_updates_test.go", {1: "a"}, ((("D", 1, "a"), ("I", 2, "a")),), {2: "a"}),
-    "keys 1 to 6 and 4 to 7": Case(f"{ESTUARY} TestPrimaryKeyUpdate", {1: "one", 4: "four"}, ((("D", 1, "one"), ("I", 6, "one"), ("D", 4, "four"), ("I", 7, "four")),), {6: "one", 7: "four"}),
-    "a table made again with the same keys": Case(f"{ESTUARY} TestDropAndRecreate", {1: "a", 2: "b"}, ((("D", 1, "a"), ("D", 2, "b"), ("I", 1, "x"), ("I", 2, "y")),), {1: "x", 2: "y"}),
-    "a batch of updates, inserts and deletes": Case(AIRBYTE, {1: "123", 2: "456", 3: "789", 4: "101112"},
-                                                    ((("U", 2, "86"), ("U", 3, "75"), ("D", 3, "75"), ("U", 4, "309"), ("I", 5, "309"), ("D", 5, "309")),), {1: "123", 2: "86", 4: "309"}),
+    "keys 1 to 6 and 4 to 7": Case(
+        f"{ESTUARY} TestPrimaryKeyUpdate",
+        {1: "one", 4: "four"},
+        ((("D", 1, "one"), ("I", 6, "one"), ("D", 4, "four"), ("I", 7, "four")),),
+        {6: "one", 7: "four"},
+    ),
+    "a table made again with the same keys": Case(
+        f"{ESTUARY} TestDropAndRecreate", {1: "a", 2: "b"}, ((("D", 1, "a"), ("D", 2, "b"), ("I", 1, "x"), ("I", 2, "y")),), {1: "x", 2: "y"}
+    ),
+    "a batch of updates, inserts and deletes": Case(
+        AIRBYTE,
+        {1: "123", 2: "456", 3: "789", 4: "101112"},
+        ((("U", 2, "86"), ("U", 3, "75"), ("D", 3, "75"), ("U", 4, "309"), ("I", 5, "309"), ("D", 5, "309")),),
+        {1: "123", 2: "86", 4: "309"},
+    ),
     "sort column 1, 3, 2": Case(f"{DLT}/test_merge_disposition.py", {}, ((("I", 1, "1", 1), ("U", 1, "3", 3), ("U", 1, "2", 2)),), {1: "3"}),
     "the newest is a delete": Case(f"{DLT}/test_merge_disposition.py", {}, ((("I", 1, "1", 1), ("D", 1, "3", 3), ("U", 1, "2", 2)),), {}),
     "an emoji in a value": Case(f"{DLT}/test_scd2.py", {1: "🙂"}, ((("U", 1, "🛒"),),), {1: "🛒"}),
-    "rows that a source has twice": Case(f"{PYICEBERG} test_upsert_with_duplicate_rows_in_source", {}, ((("I", 1, "a"), ("I", 1, "b")),), {1: "b"}, "they refuse; two inserts of a key are what DMS writes after a restart, and the later one is what the source has"),
+    "rows that a source has twice": Case(
+        f"{PYICEBERG} test_upsert_with_duplicate_rows_in_source",
+        {},
+        ((("I", 1, "a"), ("I", 1, "b")),),
+        {1: "b"},
+        "they refuse; two inserts of a key are what DMS writes after a restart, and the later one is what the source has",
+    ),
     "a key with a blank": Case(f"{DELTA_RS} issue 4352", {"foo bar": "1"}, ((("U", "foo bar", "2"),), (("U", "foo bar", "3"),)), {"foo bar": "3"}),
     "an older change in a later batch": Case(FENCE, {1: "a"}, ((("U", 1, "new", 30),), (("U", 1, "old", 20),)), {1: "new"}),
 }
 
 # Values of two columns; `_` is one that the log did not have.
 PARTIAL = {
-    "each side once": Case(f"{AUTOCDC} SPARK-58784", {1: (None, None)}, ((("U", 1, ("left-1", "right-1")), ("U", 1, ("left-2", _)), ("U", 1, (_, "right-3"))),), {1: ("left-2", "right-3")}),
-    "each side once, over batches": Case(f"{AUTOCDC} SPARK-58784", {1: (None, None)}, ((("U", 1, ("left-1", "right-1")),), (("U", 1, ("left-2", _)),), (("U", 1, (_, "right-3")),)), {1: ("left-2", "right-3")}),
+    "each side once": Case(
+        f"{AUTOCDC} SPARK-58784",
+        {1: (None, None)},
+        ((("U", 1, ("left-1", "right-1")), ("U", 1, ("left-2", _)), ("U", 1, (_, "right-3"))),),
+        {1: ("left-2", "right-3")},
+    ),
+    "each side once, over batches": Case(
+        f"{AUTOCDC} SPARK-58784",
+        {1: (None, None)},
+        ((("U", 1, ("left-1", "right-1")),), (("U", 1, ("left-2", _)),), (("U", 1, (_, "right-3")),)),
+        {1: ("left-2", "right-3")},
+    ),
     "an authored null beats an older value": Case(f"{AUTOCDC} SPARK-58784", {1: ("a", "b")}, ((("U", 1, (None, _)),),), {1: (None, "b")}),
     "a delete resets": Case(f"{AUTOCDC} SPARK-58784", {1: ("a", "b")}, ((("D", 1, ("a", "b")), ("I", 1, ("c", _))),), {1: ("c", None)}),
-    "a delete resets, over batches": Case(f"{AUTOCDC} SPARK-58784", {1: ("a", "b")}, ((("D", 1, ("a", "b")),), (("I", 1, ("c", _)),)), {1: ("c", None)}),
+    "a delete resets, over batches": Case(
+        f"{AUTOCDC} SPARK-58784", {1: ("a", "b")}, ((("D", 1, ("a", "b")),), (("I", 1, ("c", _)),)), {1: ("c", None)}
+    ),
     "twice the same": Case(f"{AUTOCDC} SPARK-58784", {1: ("a", "b")}, ((("U", 1, ("x", _)),), (("U", 1, ("x", _)),)), {1: ("x", "b")}),
     "an insert, then a partial update": Case(FILL, {}, ((("I", 1, ("a", "big")), ("U", 1, ("b", _))),), {1: ("b", "big")}),
     "changed, then unchanged": Case(FILL, {1: ("a", "big")}, ((("U", 1, ("a", "bigger")), ("U", 1, ("b", _))),), {1: ("b", "bigger")}),
     "a null, then unchanged": Case(FILL, {1: ("a", "big")}, ((("U", 1, ("a", None)), ("U", 1, ("b", _))),), {1: ("b", None)}),
     "no earlier value in the batch": Case(FILL, {1: ("a", "big")}, ((("U", 1, ("b", _)),),), {1: ("b", "big")}),
-    "not across keys": Case(FILL, {1: ("a", "big"), 2: ("b", "other")}, ((("U", 1, ("c", "biggest")), ("U", 2, ("d", _))),), {1: ("c", "biggest"), 2: ("d", "other")}),
-    "a delete between": Case(FILL, {1: ("a", "big")}, ((("U", 1, ("b", "bigger")), ("D", 1, ("b", "bigger")), ("I", 1, ("c", _))),), {1: ("c", None)}),
-    "over commits with several rows": Case(FILL, {1: ("a", "one"), 2: ("b", "two")}, ((("U", 1, ("c", _)), ("U", 2, ("d", _))), (("U", 2, ("e", _)), ("U", 1, ("f", "ONE")))), {1: ("f", "ONE"), 2: ("e", "two")}),
+    "not across keys": Case(
+        FILL, {1: ("a", "big"), 2: ("b", "other")}, ((("U", 1, ("c", "biggest")), ("U", 2, ("d", _))),), {1: ("c", "biggest"), 2: ("d", "other")}
+    ),
+    "a delete between": Case(
+        FILL, {1: ("a", "big")}, ((("U", 1, ("b", "bigger")), ("D", 1, ("b", "bigger")), ("I", 1, ("c", _))),), {1: ("c", None)}
+    ),
+    "over commits with several rows": Case(
+        FILL,
+        {1: ("a", "one"), 2: ("b", "two")},
+        ((("U", 1, ("c", _)), ("U", 2, ("d", _))), (("U", 2, ("e", _)), ("U", 1, ("f", "ONE")))),
+        {1: ("f", "ONE"), 2: ("e", "two")},
+    ),
 }
 
 # Changes at places of time; (value, from, to) of each version. What comes late is in the second group.
 VERSIONED = {
     "two upserts": Case(f"{AUTOCDC}/Scd2SinglePipelineSuite", {}, ((("I", "a", 10), ("U", "b", 20)), ()), [("a", 10, 20), ("b", 20, None)]),
-    "a gap after a delete": Case(f"{AUTOCDC}/Scd2SinglePipelineSuite", {}, ((("I", "a", 10), ("U", "b", 20), ("D", "b", 30), ("I", "c", 40)), ()), [("a", 10, 20), ("b", 20, 30), ("c", 40, None)]),
+    "a gap after a delete": Case(
+        f"{AUTOCDC}/Scd2SinglePipelineSuite",
+        {},
+        ((("I", "a", 10), ("U", "b", 20), ("D", "b", 30), ("I", "c", 40)), ()),
+        [("a", 10, 20), ("b", 20, 30), ("c", 40, None)],
+    ),
     "the same value twice": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("U", "a", 20)), ()), [("a", 10, None)]),
-    "a delete of an unknown key, then a late upsert": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("D", "a", 20),), (("I", "a", 10),)), [("a", 10, 20)]),
-    "a late value inside a version": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("D", "a", 20)), (("U", "b", 15),)), [("a", 10, 15), ("b", 15, 20)]),
-    "a late delete inside a version": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("U", "b", 30)), (("D", "a", 20),)), [("a", 10, 20), ("b", 30, None)]),
-    "a late delete before the delete": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("D", "a", 20)), (("D", "a", 15),)), [("a", 10, 15)]),
-    "a late value before everything": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("U", "a", 10),), (("I", "b", 5),)), [("b", 5, 10), ("a", 10, None)]),
-    "equal neighbours, divided again": Case(f"{AUTOCDC}/Scd2OutOfOrderConvergenceSuite", {}, ((("I", "Alice", 5), ("U", "Alice", 10), ("U", "Alice", 15), ("U", "Charlie", 20)), (("U", "Bob", 12),)),
-                                            [("Alice", 5, 12), ("Bob", 12, 15), ("Alice", 15, 20), ("Charlie", 20, None)]),
-    "two late values in one batch, one": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("U", "b", 20)), (("U", "x", 15),)), [("a", 10, 15), ("x", 15, 20), ("b", 20, None)]),
-    "two late values in one batch, two": Case(f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("U", "b", 40)), (("U", "x", 12), ("U", "y", 15))), [("a", 10, 12), ("x", 12, 15), ("y", 15, 40), ("b", 40, None)]),
-    "deleted twice": Case(f"{DBT}/test_ephemeral_snapshot_hard_deletes.py", {}, ((("I", "a", 10), ("D", "a", 20), ("D", "a", 30)), ()), [("a", 10, 20)]),
+    "a delete of an unknown key, then a late upsert": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("D", "a", 20),), (("I", "a", 10),)), [("a", 10, 20)]
+    ),
+    "a late value inside a version": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("D", "a", 20)), (("U", "b", 15),)), [("a", 10, 15), ("b", 15, 20)]
+    ),
+    "a late delete inside a version": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("U", "b", 30)), (("D", "a", 20),)), [("a", 10, 20), ("b", 30, None)]
+    ),
+    "a late delete before the delete": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("I", "a", 10), ("D", "a", 20)), (("D", "a", 15),)), [("a", 10, 15)]
+    ),
+    "a late value before everything": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite", {}, ((("U", "a", 10),), (("I", "b", 5),)), [("b", 5, 10), ("a", 10, None)]
+    ),
+    "equal neighbours, divided again": Case(
+        f"{AUTOCDC}/Scd2OutOfOrderConvergenceSuite",
+        {},
+        ((("I", "Alice", 5), ("U", "Alice", 10), ("U", "Alice", 15), ("U", "Charlie", 20)), (("U", "Bob", 12),)),
+        [("Alice", 5, 12), ("Bob", 12, 15), ("Alice", 15, 20), ("Charlie", 20, None)],
+    ),
+    "two late values in one batch, one": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite",
+        {},
+        ((("I", "a", 10), ("U", "b", 20)), (("U", "x", 15),)),
+        [("a", 10, 15), ("x", 15, 20), ("b", 20, None)],
+    ),
+    "two late values in one batch, two": Case(
+        f"{AUTOCDC}/Scd2ForeachBatchHandlerSuite",
+        {},
+        ((("I", "a", 10), ("U", "b", 40)), (("U", "x", 12), ("U", "y", 15))),
+        [("a", 10, 12), ("x", 12, 15), ("y", 15, 40), ("b", 40, None)],
+    ),
+    "deleted twice": Case(
+        f"{DBT}/test_ephemeral_snapshot_hard_deletes.py", {}, ((("I", "a", 10), ("D", "a", 20), ("D", "a", 30)), ()), [("a", 10, 20)]
+    ),
     "gone and back": Case(f"{DBT}/test_snapshot.py", {}, ((("I", "a", 10), ("D", "a", 20), ("I", "a", 30)), ()), [("a", 10, 20), ("a", 30, None)]),
-    "retired, and the same row again": Case(f"{DLT}/test_scd2.py", {}, ((("I", "a", 5), ("D", "a", 10), ("I", "a", 20), ("D", "a", 40)), ()), [("a", 5, 10), ("a", 20, 40)]),
+    "retired, and the same row again": Case(
+        f"{DLT}/test_scd2.py", {}, ((("I", "a", 5), ("D", "a", 10), ("I", "a", 20), ("D", "a", 40)), ()), [("a", 5, 10), ("a", 20, 40)]
+    ),
 }
 
 # A source's row beside the lake's: None where they are equal, else what differs.
@@ -131,9 +233,19 @@ COMPARED = {
     "0.00188": (f"{RELADIFF}/test_database_types.py floats", (9, "a", 0.00188, "1"), (9, "a", 0.00188, "1"), None),
     "a third": (f"{RELADIFF}/test_database_types.py floats", (10, "a", 1 / 3, "1"), (10, "a", 1 / 3, "1"), None),
     "a small fraction": (f"{RELADIFF}/test_database_types.py floats", (11, "a", 1 / 109489, "1"), (11, "a", 1 / 109489, "1"), None),
-    "floats that differ in their last digit": (f"{RELADIFF}/test_database_types.py floats", (12, "a", 0.1 + 0.2, "1"), (12, "a", 0.3, "1"), ("different", "share")),
+    "floats that differ in their last digit": (
+        f"{RELADIFF}/test_database_types.py floats",
+        (12, "a", 0.1 + 0.2, "1"),
+        (12, "a", 0.3, "1"),
+        ("different", "share"),
+    ),
     "a decimal that ends in zeros": (f"{RELADIFF}/test_database_types.py decimals", (13, "a", 1.0, "0.500"), (13, "a", 1.0, "0.5"), None),
-    "decimals one digit apart": (f"{RELADIFF}/test_database_types.py decimals", (14, "a", 1.0, "0.501"), (14, "a", 1.0, "0.5"), ("different", "part")),
+    "decimals one digit apart": (
+        f"{RELADIFF}/test_database_types.py decimals",
+        (14, "a", 1.0, "0.501"),
+        (14, "a", 1.0, "0.5"),
+        ("different", "part"),
+    ),
     "blanks at the end": (f"{RELADIFF}/test_database_types.py char", (15, "a ", 1.0, "1"), (15, "a", 1.0, "1"), ("different", "name")),
     "the same letters in another case": (f"{RELADIFF}/test_diff_tables.py", (16, "A", 1.0, "1"), (16, "a", 1.0, "1"), ("different", "name")),
 }
@@ -170,5 +282,11 @@ LOST = {
     "the oldest record is the last one read": (_SHARDS, {"a": ("5", False)}, ["a"], 24, False),
     "a new shard beside a read one": (_SHARDS, {"a": ("5", False)}, ["a", "b"], 1, False),
     "a parent that was read and is gone, and its child": (_SHARDS, {"a": ("5", True)}, ["child"], 1, False),
-    "no checkpoint at all": (_SHARDS, {}, ["a"], 1, False),  # theirs says that records are lost; our first window begins at the oldest record, and nothing is promised of before
+    "no checkpoint at all": (
+        _SHARDS,
+        {},
+        ["a"],
+        1,
+        False,
+    ),  # theirs says that records are lost; our first window begins at the oldest record, and nothing is promised of before
 }

@@ -1,4 +1,5 @@
 "What other tools promise of changes, partial rows, versions and comparisons, as their tests have it (`cases.py`). All cases of a family are rows of one table, apart by a column of its key."
+
 from __future__ import annotations
 
 import sqlite3
@@ -7,6 +8,7 @@ from datetime import datetime, timezone
 from decimal import Decimal
 
 import pytest
+from cases import APPLIED, COMPARED, DRIFTS, LOST, PARTIAL, RELOADED, VERSIONED
 
 from dmscdc.capture.writer import DmsSettings, change_sequence
 from dmscdc.changes.schema import columns
@@ -22,8 +24,6 @@ from dmscdc.state.position import Position, reload_folder
 from dmscdc.stream.follow import lost_words
 from dmscdc.stream.shards import read_window
 from dmscdc.stream.stage import Manifest
-
-from cases import APPLIED, COMPARED, DRIFTS, LOST, PARTIAL, RELOADED, VERSIONED
 from world import DAY, World
 
 pytestmark = pytest.mark.test
@@ -32,7 +32,8 @@ DAWN = datetime(2018, 12, 15, 9, tzinfo=timezone.utc)
 KEYED = {"what": "string", "a": "string", "b": "string"}
 
 
-def parts(key) -> tuple[str, str]: return tuple(map(str, key)) if isinstance(key, tuple) else (str(key), "")
+def parts(key) -> tuple[str, str]:
+    return tuple(map(str, key)) if isinstance(key, tuple) else (str(key), "")
 
 
 def rows_of(file) -> list[tuple]:
@@ -51,8 +52,13 @@ def applied(spark, tmp_path_factory) -> dict:
         rows = [(op, what, *parts(key), v) for what, op, key, v, _ in found]
         places = [change_sequence(DAWN, 1_000 * (0 if "later batch" in what else number) + place) for what, _, _, _, place in found]
         w.changes(number + 1, rows, sequences=places, settings=DmsSettings(sequence_column="seq")).go()
-    w.set(key="b,a,what").changes(9, [("U", "the key in another order", "1", "", "a")], sequences=[change_sequence(DAWN, 9_000)], settings=DmsSettings(sequence_column="seq")).go()
-    return {"world": w, **{what: sorted(row[1:] for row in w.lake("what, a, b, v") if row[0] == what) for what in (*APPLIED, "the key in another order")}}
+    w.set(key="b,a,what").changes(
+        9, [("U", "the key in another order", "1", "", "a")], sequences=[change_sequence(DAWN, 9_000)], settings=DmsSettings(sequence_column="seq")
+    ).go()
+    return {
+        "world": w,
+        **{what: sorted(row[1:] for row in w.lake("what, a, b, v") if row[0] == what) for what in (*APPLIED, "the key in another order")},
+    }
 
 
 @pytest.mark.parametrize("what", APPLIED)
@@ -73,10 +79,20 @@ def partial(spark, tmp_path_factory) -> dict:
     "The rows of each case; values that were not logged have a marker."
     csv = DmsSettings(data_format="csv", use_csv_no_sup_value=True, csv_no_sup_value="¬", add_column_name=True, include_op_for_full_load=True)
     schema = {**KEYED, "v": "string", "w": "string"}
-    w = World(tmp_path_factory.mktemp("partial"), spark, schema).set(key="what,a,b", csv={"marker": "¬"}, columns=[list(one) for one in schema.items()])
+    w = World(tmp_path_factory.mktemp("partial"), spark, schema).set(
+        key="what,a,b", csv={"marker": "¬"}, columns=[list(one) for one in schema.items()]
+    )
     w.load([(what, str(key), "-", *values) for what, case in PARTIAL.items() for key, values in case.load.items()], settings=csv)
     for number in range(max(len(case.files) for case in PARTIAL.values())):
-        w.changes(number + 1, [(op, what, str(key), "-", *values) for what, case in PARTIAL.items() for op, key, values in (case.files[number] if number < len(case.files) else ())], settings=csv).go()
+        w.changes(
+            number + 1,
+            [
+                (op, what, str(key), "-", *values)
+                for what, case in PARTIAL.items()
+                for op, key, values in (case.files[number] if number < len(case.files) else ())
+            ],
+            settings=csv,
+        ).go()
     return {what: {int(key): values for which, key, *values in w.lake("what, a, v, w") if which == what} for what in PARTIAL}
 
 
@@ -97,11 +113,13 @@ def versioned(spark, tmp_path_factory) -> list[tuple]:
         w.go()
         update_versions(*w.places, settle=0, spark=lambda: spark)
     assert update_versions(*w.places, settle=0, spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
-    for row in read_versions(spark, w.table, w.places[2]).collect(): told.append((row["what"], row["v"], row["valid_from"], row["valid_to"]))
+    for row in read_versions(spark, w.table, w.places[2]).collect():
+        told.append((row["what"], row["v"], row["valid_from"], row["valid_to"]))
     return told
 
 
-def place_of(moment) -> int | None: return None if moment is None else round((moment - datetime.strptime(f"{DAY}0000", "%Y%m%d-%H%M%S")).total_seconds()) // 60
+def place_of(moment) -> int | None:
+    return None if moment is None else round((moment - datetime.strptime(f"{DAY}0000", "%Y%m%d-%H%M%S")).total_seconds()) // 60
 
 
 @pytest.mark.parametrize("what", VERSIONED)
@@ -162,10 +180,17 @@ def test_a_stream_that_may_have_lost_records_says_so_where_others_do(what):
     source, read, there, hours, expected = LOST[what]
 
     class Kinesis:
-        def list_shards(self, **asked): return {"Shards": [{"ShardId": shard} for shard in there]}
-        def get_shard_iterator(self, **asked): return {"ShardIterator": "at the end"}
-        def get_records(self, ShardIterator): return {"Records": [], "MillisBehindLatest": 0, "NextShardIterator": ShardIterator}
+        def list_shards(self, **asked):
+            return {"Shards": [{"ShardId": shard} for shard in there]}
 
-    before = Manifest(number=len(read), positions={shard: {"number": number, "closed": closed} for shard, (number, closed) in read.items()}, read_at=1e9)
+        def get_shard_iterator(self, **asked):
+            return {"ShardIterator": "at the end"}
+
+        def get_records(self, ShardIterator):
+            return {"Records": [], "MillisBehindLatest": 0, "NextShardIterator": ShardIterator}
+
+    before = Manifest(
+        number=len(read), positions={shard: {"number": number, "closed": closed} for shard, (number, closed) in read.items()}, read_at=1e9
+    )
     gone = read_window(Kinesis(), "customers", before.positions, "TRIM_HORIZON").lost
     assert bool(lost_words("customers", TableRef("shop", "customer"), before, 1e9 + hours * 3600, hours=24, gone=gone)) == expected, source

@@ -1,4 +1,5 @@
 "Run by test_format_buckets.py with the Spark of aws/s3a.py: a lake in a bucket, read by programs that share no code with Spark or with us."
+
 from __future__ import annotations
 
 import json
@@ -9,6 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import readers
+from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.errors import LeftToFormat
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.small_feed import small_feed
@@ -18,9 +21,6 @@ from dmscdc.load.migrate import migrate
 from dmscdc.state.position import Position, reload_folder
 from dmscdc.storage.filesystem import client, credentials
 from dmscdc.storage.log_store import BucketLogStore, open_store
-
-import readers
-from aws.worlds import SCHEMA, BucketWorld
 from readers import FORMAT
 from world import replayed
 
@@ -51,26 +51,37 @@ class Shop(BucketWorld):
     "A table in a bucket, in the format of this process."
 
     @property
-    def lake_table(self): return open_lake(self.state.get(self.ref), self.lake_url, CATALOG)
+    def lake_table(self):
+        return open_lake(self.state.get(self.ref), self.lake_url, CATALOG)
 
-    def go(self, **more): return super().go(catalog=CATALOG, **more)
+    def go(self, **more):
+        return super().go(catalog=CATALOG, **more)
 
     def rows(self, folder: Path) -> list[tuple]:
         "What other programs read."
         kind = self.state.get(self.ref).format
-        if kind == "iceberg": read = iceberg(self)
-        elif kind == "parquet": return self.lake(NAMES)
-        else: read = {"delta": readers.delta, "hudi": readers.hudi, "hudi-mor": readers.hudi}[kind](fetched(self, folder))
+        if kind == "iceberg":
+            read = iceberg(self)
+        elif kind == "parquet":
+            return self.lake(NAMES)
+        else:
+            read = {"delta": readers.delta, "hudi": readers.hudi, "hudi-mor": readers.hudi}[kind](fetched(self, folder))
         return sorted(tuple(row[name] for name in NAMES.split(", ")) for row in read.to_pylist())
 
-    def entry(self) -> dict: return client("glue").get_table(DatabaseName="shop", Name=self.ref.name)["Table"]
+    def entry(self) -> dict:
+        return client("glue").get_table(DatabaseName="shop", Name=self.ref.name)["Table"]
 
     def is_entered(self, format: str) -> bool:
         "Glue's entry is that of a table in the format."
         there = self.entry()
         about, how = there.get("Parameters", {}), there["StorageDescriptor"]
-        if format == "iceberg": return about.get("table_type") == "ICEBERG" and about["metadata_location"].startswith(f"{self.lake_url}/")
-        if format == "delta": return (about.get("spark.sql.sources.provider"), how["SerdeInfo"]["Parameters"]["path"]) == ("delta", f"{self.lake_url}/shop/{self.ref.name}/")
+        if format == "iceberg":
+            return about.get("table_type") == "ICEBERG" and about["metadata_location"].startswith(f"{self.lake_url}/")
+        if format == "delta":
+            return (about.get("spark.sql.sources.provider"), how["SerdeInfo"]["Parameters"]["path"]) == (
+                "delta",
+                f"{self.lake_url}/shop/{self.ref.name}/",
+            )
         classes = {"parquet": ".MapredParquetInputFormat", "hudi": ".HoodieParquetInputFormat", "hudi-mor": ".HoodieParquetRealtimeInputFormat"}
         return "table_type" not in about and "spark.sql.sources.provider" not in about and how["InputFormat"].endswith(classes[format])
 
@@ -78,7 +89,8 @@ class Shop(BucketWorld):
 def engines(shop: Shop) -> set[str]:
     "Who made the commits: dmscdc, or Spark."
     store, place = open_store(shop.lake_url), f"{shop.ref.schema}/{shop.ref.name}"
-    if FORMAT == "iceberg": return {one["summary"].get("engine-name", "dmscdc") for one in shop.lake_table.newest_metadata()[1]["snapshots"]}
+    if FORMAT == "iceberg":
+        return {one["summary"].get("engine-name", "dmscdc") for one in shop.lake_table.newest_metadata()[1]["snapshots"]}
     logs = [store.read(name).decode().splitlines() for name in store.list(f"{place}/_delta_log") if name.endswith(".json")]
     return {json.loads(line)["commitInfo"]["engineInfo"].partition("/")[0] for log in logs for line in log if "commitInfo" in line}
 
@@ -108,9 +120,19 @@ def test_a_table_in_a_bucket_takes_a_new_load_by_its_difference_and_tells_follow
     stood = Position.from_json(shop.lake_table.head().position)
     shop.load([(1, "name 1", "a/b"), (2, "other", "c"), (9, "nine", "c")], time=datetime.now() + timedelta(hours=1))
     assert (done := shop.go()).verdict == "ok" and (done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (1, 1, 4), done.words
-    past = open_changelog(str(shop.landing), shop.ref, position=Position.from_json(shop.lake_table.head().position), reloads=reload_folder(shop.lake_url, shop.ref))
+    past = open_changelog(
+        str(shop.landing), shop.ref, position=Position.from_json(shop.lake_table.head().position), reloads=reload_folder(shop.lake_url, shop.ref)
+    )
     told = small_feed(past, ["id"], stood).rows.to_pylist()
-    assert sorted((row["_change_type"], row["id"]) for row in told) == [("delete", 3), ("delete", 4), ("delete", 5), ("delete", 6), ("insert", 9), ("update_postimage", 2), ("update_preimage", 2)]
+    assert sorted((row["_change_type"], row["id"]) for row in told) == [
+        ("delete", 3),
+        ("delete", 4),
+        ("delete", 5),
+        ("delete", 6),
+        ("insert", 9),
+        ("update_postimage", 2),
+        ("update_preimage", 2),
+    ]
 
 
 def test_a_table_of_a_bucket_moves_to_the_format_and_back_and_its_entry_with_it(shop, spark, tmp_path):
@@ -140,7 +162,8 @@ def test_our_own_tasks_write_a_bucket_s_table_and_a_late_writer_puts_nothing(sho
     assert done.verdict == "failed" and "commit 2 was made by another meanwhile" in done.words, done.words
     assert shop.go().verdict == "ok" and shop.rows(tmp_path / "fetched") == replayed(shop.raw, ["id"], NAMES)
     assert engines(shop) == {"dmscdc"}
-    if FORMAT == "iceberg": return
+    if FORMAT == "iceberg":
+        return
     spark.conf.set("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")
     there, head = shop.lake_table, shop.lake_table.head()
     there.check_session(spark)
@@ -155,6 +178,8 @@ def test_another_program_that_writes_to_a_bucket_s_table_is_recognised(shop, spa
     place = f"delta.`{shop.lake_table.location.replace('s3://', 's3a://')}`"
     spark.sql(f"alter table {place} set tblproperties ('note' = 'another program')").collect()
     done = shop.changes(1, [("U", 1, "uno", "c")]).go()
-    assert done.verdict == "refused" and "another program wrote version 1 (SET TBLPROPERTIES)" in done.words and "restore version 0" in done.words, done.words
+    assert done.verdict == "refused" and "another program wrote version 1 (SET TBLPROPERTIES)" in done.words and "restore version 0" in done.words, (
+        done.words
+    )
     spark.sql(f"restore {place} to version as of 0").collect()
     assert shop.go().verdict == "ok" and shop.rows(tmp_path / "fetched") == replayed(shop.raw, ["id"], NAMES)

@@ -1,10 +1,10 @@
 "What holds of Delta tables alone that our own tasks write."
+
 from __future__ import annotations
 
 import json
 
 import pytest
-
 from test_own_files import ROWS, by_all, by_spark, engines, log, wanted, world
 
 pytestmark = pytest.mark.proof
@@ -56,14 +56,17 @@ def test_a_file_with_a_deletion_vector_is_left_to_delta_s_merge(tmp_path, spark)
 def test_twelve_commits_are_read_from_a_checkpoint_when_their_lines_are_gone(tmp_path, spark):
     here = world(tmp_path, spark).load(ROWS)
     here.go()
-    for close in range(1, 9): here.changes(close, [("U", close % 6 + 1, f"v{close}", "west")]).go()
+    for close in range(1, 9):
+        here.changes(close, [("U", close % 6 + 1, f"v{close}", "west")]).go()
     spark.sql(f"alter table delta.`{here.folder}` set tblproperties ('delta.checkpointInterval' = '100')")  # version 9, and with the next
     spark.sql(f"alter table delta.`{here.folder}` set tblproperties ('theirs' = 'yes')")  # the tenth is none of ours
-    for close in range(9, 12): here.changes(close, [("U", close % 6 + 1, f"v{close}", "west")]).go()
+    for close in range(9, 12):
+        here.changes(close, [("U", close % 6 + 1, f"v{close}", "west")]).go()
     log_folder = here.folder / "_delta_log"
     assert sorted(path.name[:20] for path in log_folder.glob("*.checkpoint.parquet")) == [f"{11:020d}"]
     for path in log_folder.glob("*.json"):
-        if int(path.stem) < 11: path.unlink()
+        if int(path.stem) < 11:
+            path.unlink()
     assert by_all(here) == [wanted(here)] * 2
     here.changes(20, [("D", 1, None, None)])
     assert here.go().verdict == "ok" and by_all(here) == [wanted(here)] * 2 and engines(here)[-1] == "dmscdc"

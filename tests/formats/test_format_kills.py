@@ -1,4 +1,5 @@
 """A run that is killed in one format (`DMSCDC_FORMAT`): the next one heals the table. What it must hold is a replay in plain Python."""
+
 from __future__ import annotations
 
 import os
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from dmscdc.load import process
-
 from readers import FORMAT
 from tiers import sampled
 from world import World
@@ -22,7 +22,8 @@ HERE = Path(__file__).parents[1]
 COLUMNS = {"id": "int", "name": "string", "part": "int"}
 
 
-class Killed(BaseException): pass
+class Killed(BaseException):
+    pass
 
 
 def start(folder: Path, spark) -> tuple[World, dict[int, tuple[int, str, int]]]:
@@ -52,15 +53,23 @@ def test_a_run_killed_between_two_steps_is_healed(tmp_path, spark, monkeypatch, 
 
     def until_then(module, name, first):
         real = getattr(module, name)
+
         def killed(*given, **more):
-            if first: real(*given, **more)
+            if first:
+                real(*given, **more)
             raise Killed
+
         monkeypatch.setattr(module, name, killed)
 
-    where = {"prepared": (process, "check_inputs", True), "committed": (type(world.state), "save_position", False), "saved": (type(world.state), "save_position", True)}
+    where = {
+        "prepared": (process, "check_inputs", True),
+        "committed": (type(world.state), "save_position", False),
+        "saved": (type(world.state), "save_position", True),
+    }
     with monkeypatch.context():
         until_then(*where[step])
-        with pytest.raises(Killed): world.go()
+        with pytest.raises(Killed):
+            world.go()
     monkeypatch.undo()
     happen(world, rows, 2)
     assert world.go().verdict == "ok"
@@ -88,10 +97,13 @@ def test_a_run_killed_at_any_moment_is_healed(tmp_path, spark, seed):
     happen(world, rows, 1)
     run = subprocess.Popen([sys.executable, "-c", CHILD, HERE, tmp_path], stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert run.stdout.readline() == "begun\n"
-    try: run.wait(random.Random(seed).uniform(0.5, 12))
-    except subprocess.TimeoutExpired: os.killpg(run.pid, signal.SIGKILL)
+    try:
+        run.wait(random.Random(seed).uniform(0.5, 12))
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
     run.wait()
-    if held := world.state.holder(world.ref): world.state.release(held)  # as the next pass does, which sees that its holder is gone
+    if held := world.state.holder(world.ref):
+        world.state.release(held)  # as the next pass does, which sees that its holder is gone
     happen(world, rows, 2)
     assert world.go().verdict == "ok"
     assert world.lake("id, name, part") == sorted(rows.values())

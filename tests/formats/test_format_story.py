@@ -1,4 +1,5 @@
 """The story in one format (`DMSCDC_FORMAT`), through the command line; rows are read by a program that shares no code with Spark or with us."""
+
 from __future__ import annotations
 
 import sqlite3
@@ -36,7 +37,8 @@ def home(tmp_path_factory) -> Path:
 def test_another_reader_finds_the_rows_of_the_source(home, table):
     with duckdb.connect() as duck:
         lake = duck.execute(f"select {TABLES[table]} from {source(duck, home / 'lake' / 'sampledb' / table)}").fetchall()
-    with closing(sqlite3.connect(home / "shop.db")) as shop: rows = shop.execute(f"select {TABLES[table]} from {table}").fetchall()
+    with closing(sqlite3.connect(home / "shop.db")) as shop:
+        rows = shop.execute(f"select {TABLES[table]} from {table}").fetchall()
     told = lambda some: sorted(tuple(value if isinstance(value, str) else Decimal(str(value)) for value in row) for row in some)
     assert told(lake) == told(rows) and len(rows) > 8
 
@@ -44,7 +46,8 @@ def test_another_reader_finds_the_rows_of_the_source(home, table):
 def test_the_report_of_a_run_shows_rows_before_and_after(home):
     report = sorted((home / "runs" / "process_table" / "sampledb.product").glob("*.html"))[-1].read_text()
     shown = report.partition("Rows before and after")[2]
-    with closing(sqlite3.connect(home / "shop.db")) as shop: ((name, price),) = shop.execute("select name, price from product where id = 1001").fetchall()
+    with closing(sqlite3.connect(home / "shop.db")) as shop:
+        ((name, price),) = shop.execute("select name, price from product where id = 1001").fetchall()
     assert str(price) in shown or name in shown, shown[:2000]
     assert contradictions(home / "runs") == []
 
@@ -60,5 +63,6 @@ def test_a_row_is_explained_an_earlier_commit_read_and_versions_kept(home):
 def test_the_state_may_be_lost_and_a_pass_without_news_does_nothing(home):
     (home / "state.db").unlink()
     assert "sampledb.product" in said(home, "table", "rebuild")
-    for table in TABLES: said(home, "table", "set", f"sampledb.{table}", "--key", "id")
+    for table in TABLES:
+        said(home, "table", "set", f"sampledb.{table}", "--key", "id")
     assert "3 nothing" in said(home, "pass")

@@ -1,4 +1,5 @@
 "`dmscdc maintain lake` in one format (`DMSCDC_FORMAT`): a plan that changes nothing, fewer files, the same rows to another reader, and passes that go on."
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,13 +10,18 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
-
 from readers import FORMAT
 from world import World, query, replayed
 
 pytestmark = pytest.mark.proof if FORMAT == "parquet" else pytest.mark.torture
 
-PACKED = {"parquet": "small files packed into 1", "delta": "OPTIMIZE: ", "iceberg": "rewrite_data_files: ", "hudi": "nothing to do", "hudi-mor": "run_compaction: "}
+PACKED = {
+    "parquet": "small files packed into 1",
+    "delta": "OPTIMIZE: ",
+    "iceberg": "rewrite_data_files: ",
+    "hudi": "nothing to do",
+    "hudi-mor": "run_compaction: ",
+}
 NAMES = "id, name, Op, _cdc_file, _cdc_row"
 
 
@@ -58,21 +64,31 @@ def as_before(file: Path) -> None:
         with pq.ParquetWriter(file, rows.schema, store_schema=False) as out:
             out.write_table(rows)
             out.add_key_value_metadata({"pad": "x" * pad})
-        if file.stat().st_size == size: return
+        if file.stat().st_size == size:
+            return
 
 
-@pytest.mark.skipif(FORMAT not in ("parquet", "iceberg"), reason="not allowed here: nothing was wrong with bounds in its tables, or its format gives no way")
+@pytest.mark.skipif(
+    FORMAT not in ("parquet", "iceberg"), reason="not allowed here: nothing was wrong with bounds in its tables, or its format gives no way"
+)
 def test_files_of_before_whose_bounds_leave_nan_out_are_written_again(tmp_path, spark, monkeypatch):
     world = World(tmp_path, spark, {"id": "int", "f": "double"}).set(key="id").load([(1, 1.0), (2, float("nan")), (3, 2.0)])
     with monkeypatch.context() as before:
-        if FORMAT == "iceberg": before.setattr("dmscdc.lake.iceberg.without_bounds", lambda column: {})
+        if FORMAT == "iceberg":
+            before.setattr("dmscdc.lake.iceberg.without_bounds", lambda column: {})
         world.go()
-    if FORMAT == "parquet": as_before(*world.folder.glob("*.parquet"))
+    if FORMAT == "parquet":
+        as_before(*world.folder.glob("*.parquet"))
     found = lambda: [row.id for row in world.lake_table.read(spark).where("f > 5").collect()]
-    asked = lambda: [id for id, in query(f"select id from read_parquet('{world.folder}/*.parquet') where f > 5")] if FORMAT == "parquet" else found()
+    asked = lambda: (
+        [id for (id,) in query(f"select id from read_parquet('{world.folder}/*.parquet') where f > 5")] if FORMAT == "parquet" else found()
+    )
     assert asked() == []
     write_config(tmp_path, landing=str(world.landing), lake=str(tmp_path / "lake"), state=world.places[3], settle=0, format=FORMAT)
     monkeypatch.chdir(tmp_path)
-    plan, done = {"parquet": ("write 1 file again, because its bounds leave NaN out", "1 file written again"), "iceberg": ("rewrite_data_files", "1 files became 1")}[FORMAT]
+    plan, done = {
+        "parquet": ("write 1 file again, because its bounds leave NaN out", "1 file written again"),
+        "iceberg": ("rewrite_data_files", "1 files became 1"),
+    }[FORMAT]
     assert plan in said("shop.item") and done in said("shop.item", "--yes")
     assert asked() == [2]

@@ -1,10 +1,10 @@
 "What holds of Iceberg tables alone that our own tasks write."
+
 from __future__ import annotations
 
 import json
 
 import pytest
-
 from test_own_files import ROWS, by_all, by_spark, engines, in_spark, wanted, world
 
 pytestmark = pytest.mark.proof
@@ -15,13 +15,17 @@ def test_our_newest_commit_has_our_note_and_our_tag(tmp_path, spark):
     here.go()
     here.changes(1, [("U", 2, "zwei", "süd")]).go()
     known = here.lake_table.newest_metadata()[1]
-    assert known["refs"]["dmscdc"]["snapshot-id"] == known["current-snapshot-id"] and json.loads(known["snapshots"][-1]["summary"]["dmscdc"])["dmscdc"]["number"] == 2
+    assert (
+        known["refs"]["dmscdc"]["snapshot-id"] == known["current-snapshot-id"]
+        and json.loads(known["snapshots"][-1]["summary"]["dmscdc"])["dmscdc"]["number"] == 2
+    )
 
 
 def test_iceberg_s_own_commands_go_on_upon_our_commits_and_we_upon_theirs(tmp_path, spark):
     here = world(tmp_path, spark).load(ROWS)
     here.go()
-    for close in range(1, 4): here.changes(close, [("U", close, f"v{close}", "west")]).go()
+    for close in range(1, 4):
+        here.changes(close, [("U", close, f"v{close}", "west")]).go()
     table, (catalog, _, name) = in_spark(here), in_spark(here).partition(".")
     spark.sql(f"call {catalog}.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))").collect()
     here.changes(5, [("U", 5, "after", "west"), ("D", 6, None, None)])

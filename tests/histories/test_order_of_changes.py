@@ -1,4 +1,5 @@
 "Which change of a key is the last: one table of cases, which loaders and askers follow, each with code of its own."
+
 from __future__ import annotations
 
 from datetime import datetime, timezone
@@ -30,6 +31,7 @@ ONE, TWO, THREE = (change_sequence(DAY, n) for n in (1, 2, 3))
 
 class Row(NamedTuple):
     "A row of a raw file; its name says which it is."
+
     name: str
     file: str
     row: int
@@ -65,13 +67,24 @@ def plain(row: Row, kind: str) -> dict:
     return {OP: "U", "id": row.id, "name": row.name, "seq": row.sequence, FILE: row.file, ROW: row.row, NAME: name, GROUP: 0, KIND: kind}
 
 
-def of_one(rows) -> str: return "".join(name for name, id in rows if id == 1)
+def of_one(rows) -> str:
+    return "".join(name for name, id in rows if id == 1)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_batch_is_folded_in_the_order_of_all_its_changes(case):
     changes = [plain(row, "new") for row in case.rows if row.file != LOAD]
-    types = {OP: pa.string(), "id": pa.int32(), "name": pa.string(), "seq": pa.string(), FILE: pa.string(), ROW: pa.int64(), NAME: pa.string(), GROUP: pa.int32(), KIND: pa.string()}
+    types = {
+        OP: pa.string(),
+        "id": pa.int32(),
+        "name": pa.string(),
+        "seq": pa.string(),
+        FILE: pa.string(),
+        ROW: pa.int64(),
+        NAME: pa.string(),
+        GROUP: pa.int32(),
+        KIND: pa.string(),
+    }
     table = pa.Table.from_pylist(changes, pa.schema(list(types.items())))
     batch, facts = fold(table, Folding(SCHEMA, ("id",), SETS, sequence="seq"))
     order = places(table, "" if facts.unproven else "seq").argsort()
@@ -84,7 +97,11 @@ def test_a_batch_is_folded_in_the_order_of_all_its_changes(case):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_row_is_told_in_the_order_of_its_key(case):
     files = sorted({row.file for row in case.rows}, key=lambda path: (path != LOAD, path.rpartition("/")[2], path))
-    raw = [RawChange(RawFile(r.file, 1, 0.0), r.file, r.row, "U", {"name": r.name, "seq": r.sequence}, files.index(r.file)) for r in case.rows if r.id == 1]
+    raw = [
+        RawChange(RawFile(r.file, 1, 0.0), r.file, r.row, "U", {"name": r.name, "seq": r.sequence}, files.index(r.file))
+        for r in case.rows
+        if r.id == 1
+    ]
     assert "".join(row.values["name"] for row in in_order(raw, sequence_of(raw))) == case.of_key
 
 
@@ -93,10 +110,13 @@ def in_one_frame(spark, kinds):
     rows = []
     for number, case in enumerate(CASES.values()):
         rows += [plain(row, kinds(row.file == LOAD)) | {"id": 10 * number + row.id} for row in case.rows]
-    return spark.createDataFrame(rows, "Op string, id int, name string, seq string, _cdc_file string, _cdc_row long, _cdc_name string, _cdc_group int, _cdc_kind string")
+    return spark.createDataFrame(
+        rows, "Op string, id int, name string, seq string, _cdc_file string, _cdc_row long, _cdc_name string, _cdc_group int, _cdc_kind string"
+    )
 
 
-def names_of(rows, number: int) -> str: return "".join(name for id, name in rows if id == 10 * number + 1)
+def names_of(rows, number: int) -> str:
+    return "".join(name for id, name in rows if id == 10 * number + 1)
 
 
 def test_states_follow_the_order_of_each_key(spark):

@@ -1,4 +1,5 @@
 """Errors are classes of one module, which says what each of them means for a run, a command and a person."""
+
 import ast
 import builtins
 import json

@@ -1,4 +1,5 @@
 "The runs that git keeps as an example are those of the job as it is now, and their pages are what is made of them today."
+
 from __future__ import annotations
 
 import json
@@ -38,9 +39,17 @@ def test_the_example_holds_two_passes_of_which_one_refuses_a_table():
 def test_no_sentence_of_the_example_contradicts_its_run_log(tmp_path):
     shutil.copytree(HOME / "runs" / "example", tmp_path / "runs")
     assert contradictions(tmp_path / "runs") == []
-    report = next(run.with_suffix(".html") for run in RUNS if "productorder" in run.parent.name and "rows before" in run.with_suffix(".html").read_text())
+    report = next(
+        run.with_suffix(".html") for run in RUNS if "productorder" in run.parent.name and "rows before" in run.with_suffix(".html").read_text()
+    )
     there, text = tmp_path / "runs" / report.relative_to(HOME / "runs" / "example"), report.read_text()
-    lies = [(r"with 1 file that", "with 2 files that"), (r"1,345 rows were added", "1,344 rows were added"), (r"1,345 added", "1,346 added"), (r">1,345</td>", ">1,3</td>"), (r"> ok<", "> attention<")]
+    lies = [
+        (r"with 1 file that", "with 2 files that"),
+        (r"1,345 rows were added", "1,344 rows were added"),
+        (r"1,345 added", "1,346 added"),
+        (r">1,345</td>", ">1,3</td>"),
+        (r"> ok<", "> attention<"),
+    ]
     for sound, lie in lies:
         changed = re.sub(sound, lie, text, count=1)
         there.write_text(changed)

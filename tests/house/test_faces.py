@@ -1,4 +1,5 @@
 """What a package offers to its users: the names of its `__init__`, each imported when it is asked for."""
+
 import ast
 import importlib
 import subprocess
@@ -40,7 +41,9 @@ def test_an_init_holds_nothing_but_names():
 
 
 def test_to_import_a_package_imports_none_of_its_rooms():
-    code = f"import sys\nfor name in {FACES}: __import__('dmscdc.' + name)\nprint(*sorted(name for name in sys.modules if name.startswith('dmscdc.')))"
+    code = (
+        f"import sys\nfor name in {FACES}: __import__('dmscdc.' + name)\nprint(*sorted(name for name in sys.modules if name.startswith('dmscdc.')))"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert found == sorted(f"dmscdc.{face}" for face in FACES)
 

@@ -1,4 +1,5 @@
 """What a machine brings decides nothing: versions are pinned, the home is empty, a missing part is red where nobody looks."""
+
 from __future__ import annotations
 
 import os
@@ -53,7 +54,13 @@ def test_a_fresh_home_is_empty_for_java_too_and_goes_afterwards(tmp_path):
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2/settings.xml").write_text("<settings/>")
     (tmp_path / ".aws").mkdir()
-    options = {"CI": "true", "JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=proxy", "https_proxy": "http://proxy", "SPARK_HOME": "/opt/spark", "AWS_PROFILE": "mine"}
+    options = {
+        "CI": "true",
+        "JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=proxy",
+        "https_proxy": "http://proxy",
+        "SPARK_HOME": "/opt/spark",
+        "AWS_PROFILE": "mine",
+    }
     said = type_fresh("sh", "-c", "env; cd; echo files $(find . -type f)", **options, HOME=str(tmp_path))
     seen = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     assert "files ./.m2/settings.xml\n" in said and not Path(seen["HOME"]).exists() and seen["HOME"] != str(tmp_path)
@@ -82,7 +89,23 @@ def test_known(): assert False
 def test_a_missing_part_is_red_in_ci_and_named_elsewhere(tmp_path, ci, outcome):
     (tmp_path / "test_it.py").write_text(SKIPS)
     env = {**os.environ, "CI": ci, "PYTHONPATH": str(HOME / "tests")}
-    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "-W", "ignore", "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rsf",
+        "-W",
+        "ignore",
+        "--noconftest",
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        tmp_path,
+        tmp_path,
+    ]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert outcome in done.stdout and done.returncode == bool(ci), done.stdout
     assert "chromium is not installed: apt-get install chromium" in done.stdout
@@ -95,7 +118,9 @@ def test_ci_and_make_fresh_run_with_an_empty_home_where_a_skip_is_red():
 
 
 def test_asking_for_help_starts_nothing_and_another_word_is_refused():
-    asked = {word: subprocess.run([HOME / ".ci/run", word], env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True) for word in ("--help", "quick")}
+    asked = {
+        word: subprocess.run([HOME / ".ci/run", word], env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True) for word in ("--help", "quick")
+    }
     assert {word: done.returncode for word, done in asked.items()} == {"--help": 0, "quick": 2}
     assert all(done.stdout.startswith("What continuous integration runs") and not done.stderr for done in asked.values())
 
@@ -103,7 +128,11 @@ def test_asking_for_help_starts_nothing_and_another_word_is_refused():
 def test_make_installs_what_the_constraints_say():
     said = subprocess.run(["make", "--dry-run", "--always-make", "env"], cwd=HOME, capture_output=True, text=True, check=True).stdout
     installs = [line for line in said.splitlines() if "-m pip install" in line]
-    assert len(installs) == 2 and all(" --constraint constraints.txt" in line for line in installs) and " --build-constraint constraints.txt" in installs[1]
+    assert (
+        len(installs) == 2
+        and all(" --constraint constraints.txt" in line for line in installs)
+        and " --build-constraint constraints.txt" in installs[1]
+    )
 
 
 def test_what_is_drawn_at_random_is_the_same_in_every_run():
@@ -153,7 +182,10 @@ def test_b(n): pass
 """)
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
     env = {**os.environ, "PYTHONPATH": str(HOME / "tests")}
-    ran = {tier: subprocess.run([*command, *words], env=env, cwd=tmp_path, capture_output=True, text=True).stdout for tier, words in {"": [], "torture": ["--tier", "torture"]}.items()}
+    ran = {
+        tier: subprocess.run([*command, *words], env=env, cwd=tmp_path, capture_output=True, text=True).stdout
+        for tier, words in {"": [], "torture": ["--tier", "torture"]}.items()
+    }
     assert {tier: re.search(r"(\d+) passed", said)[1] for tier, said in ran.items()} == {"": "2", "torture": "1"}, ran
     (tmp_path / "test_it.py").write_text("def test_a(): pass")
     assert "test_it.py::test_a has no tier" in subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True).stderr
@@ -161,14 +193,22 @@ def test_b(n): pass
 
 @pytest.mark.parametrize("part, room", [("rooms/04_spark", "04_spark/02_session"), ("rooms/07_lake", "07_lake/01_table")])
 def test_a_part_of_the_tests_that_finds_no_room_is_red(part, room, tmp_path):
-    for name in ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt"): copy(HOME / name, tmp_path)
-    for folder in ("tests", "notebooks/01_storage", f"notebooks/{room.split('/')[0]}"): (tmp_path / folder).mkdir(parents=True)
+    for name in ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt"):
+        copy(HOME / name, tmp_path)
+    for folder in ("tests", "notebooks/01_storage", f"notebooks/{room.split('/')[0]}"):
+        (tmp_path / folder).mkdir(parents=True)
     (tmp_path / ".ci").mkdir(), copy(HOME / ".ci" / "timed", tmp_path / ".ci")
     copy(HOME / "tests" / "rooms.py", tmp_path / "tests")
-    for name in ("01_storage/01_aws", room): copy(HOME / "notebooks" / "index.ipynb", tmp_path / "notebooks" / f"{name}.ipynb")
+    for name in ("01_storage/01_aws", room):
+        copy(HOME / "notebooks" / "index.ipynb", tmp_path / "notebooks" / f"{name}.ipynb")
     asked = ["env", "-u", "TIMES", "make", "--no-print-directory", part, "STAMP=tests/rooms.py", f"BIN={Path(sys.executable).parent}"]
     done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and f"{room}.ipynb: 0 cells" in done.stdout
     (tmp_path / "notebooks" / f"{room}.ipynb").unlink()
     alone = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True)
-    assert alone.returncode == 2 and "cells" not in alone.stdout and part in alone.stderr and f"no notebooks: notebooks/{room.split('/')[0]}" in alone.stderr
+    assert (
+        alone.returncode == 2
+        and "cells" not in alone.stdout
+        and part in alone.stderr
+        and f"no notebooks: notebooks/{room.split('/')[0]}" in alone.stderr
+    )

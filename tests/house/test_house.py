@@ -1,4 +1,5 @@
 """The house rules, checked on whatever notebooks there are."""
+
 import ast
 import filecmp
 import json
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rooms import on_this_machine
 
 pytestmark = pytest.mark.quick
@@ -75,7 +77,9 @@ def test_modules_are_what_the_notebooks_export(tmp_path):
     for module in (tmp_path / "dmscdc").rglob("*.py"):
         if module.name != "__init__.py":  # what a package offers, a list of names: test_faces.py
             module.unlink()
-    run = subprocess.run([str(Path(sys.executable).parent / "nbdev_export")], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
+    run = subprocess.run(
+        [str(Path(sys.executable).parent / "nbdev_export")], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""}
+    )
     assert run.returncode == 0, run.stderr
     ours, made = ({str(path.relative_to(folder)) for path in folder.rglob("*.py")} for folder in (HOME / "dmscdc", tmp_path / "dmscdc"))
     assert ours == made and len(ours) > len(ROOMS), "modules without a notebook, or notebooks without a module: run nbdev_export"
@@ -121,7 +125,9 @@ def test_packages_lie_in_the_order_of_reading_with_an_arrow_for_each_import():
         mine = module_of(path).split(".")[0]
         found.setdefault(mine, set()).update(module.split(".")[0] for source in exported(path) for module in imported(source))
     assert list(found) == list(ARROWS)
-    upwards = {mine: far for mine, names in ARROWS.items() if (far := [one for one in names.split() if list(ARROWS).index(one) >= list(ARROWS).index(mine)])}
+    upwards = {
+        mine: far for mine, names in ARROWS.items() if (far := [one for one in names.split() if list(ARROWS).index(one) >= list(ARROWS).index(mine)])
+    }
     assert not upwards
     extra = {mine: far for mine, packages in found.items() if (far := packages - {mine, "errors"} - set(ARROWS[mine].split()))}
     assert not extra, "an arrow that is not in the table: import it elsewhere, or say here why not"
@@ -142,7 +148,9 @@ def test_every_notebook_of_a_package_has_a_number_and_a_directive_of_its_own_lin
         for cell in cells(path):
             odd = re.findall(r"(?m)^#\|\s*(eval:.*|export.*|hide.*)$", cell["source"])
             assert not [one for one in odd if one not in ("eval: false", "export", "exports", "hide")], f"{module_of(path)}: {odd}"
-            assert not (is_exported(cell["source"]) and not re.match(r"#\|\s*exports?\b", cell["source"])), f"{module_of(path)}: a directive before its export"
+            assert not (is_exported(cell["source"]) and not re.match(r"#\|\s*exports?\b", cell["source"])), (
+                f"{module_of(path)}: a directive before its export"
+            )
 
 
 SCRIPTS = sorted([*(HOME / "bench").rglob("*.py"), *(HOME / "runs").rglob("*.py"), *(HOME / "tests").rglob("*.py")])
@@ -154,7 +162,13 @@ def test_a_script_takes_only_names_that_are_there(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dmscdc"):
             source = HOME.joinpath(*node.module.split("."))
             text = (source / "__init__.py" if source.is_dir() else source.with_suffix(".py")).read_text(encoding="utf-8")
-            missing = [one.name for one in node.names if not re.search(rf"\b{re.escape(one.name)}\b", text) and not (source / f"{one.name}.py").exists() and not (source / one.name).is_dir()]
+            missing = [
+                one.name
+                for one in node.names
+                if not re.search(rf"\b{re.escape(one.name)}\b", text)
+                and not (source / f"{one.name}.py").exists()
+                and not (source / one.name).is_dir()
+            ]
             assert not missing, f"{node.module} has no {', '.join(missing)}"
 
 
@@ -165,12 +179,38 @@ def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
 
 COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, runs and pictures
     *("errors", "storage.filesystem", "storage.log_store", "landing.files", "landing.joined", "landing.layout", "landing.load_set", "landing.s3"),
-    *("spark.formats", "spark.jars", "spark.session", "changes.schema", "changes.derived", "changes.read", "changes.tasks", "changes.csv", "changes.csv_values", "state.position", "state.items", "state.registry"),
+    *(
+        "spark.formats",
+        "spark.jars",
+        "spark.session",
+        "changes.schema",
+        "changes.derived",
+        "changes.read",
+        "changes.tasks",
+        "changes.csv",
+        "changes.csv_values",
+        "state.position",
+        "state.items",
+        "state.registry",
+    ),
     *("runs.store", "runs.log", "runs.report", "runs.charts", "runs.index"),
 }
 SHARED = {  # rooms at which the closure ends, and the names that may be taken from them: how a lake is opened, read and written, never what stands in its rows
-    "lake.table": {"LakeTable", "Commit", "PendingCommit", "Transaction", "Written", "PlainFile", "VERSIONS", "open_lake", "open_table", "lake_columns",
-                   "NEW", "SAMPLE", "shown_row"},  # and how a changed row looks in a report
+    "lake.table": {
+        "LakeTable",
+        "Commit",
+        "PendingCommit",
+        "Transaction",
+        "Written",
+        "PlainFile",
+        "VERSIONS",
+        "open_lake",
+        "open_table",
+        "lake_columns",
+        "NEW",
+        "SAMPLE",
+        "shown_row",
+    },  # and how a changed row looks in a report
     "changes.quarantine": {"KEYLESS", "aside_folder", "read_aside"},  # which rows the loader has put aside, as it has written them down
     "capture.items": {"SEQUENCE", "scan", "write_rows"},  # what an item of DynamoDB is as a row; the files of a stream are written by it
     "changes.definition": {"read_catalog"},  # the types in a source's catalogue; only what is lost of them is told, nothing is compared by them
@@ -187,7 +227,9 @@ def taken(path: Path) -> dict[str, set[str]]:
     whole = [node for node in every if getattr(node, "module", None) in packages or any(name.name.startswith("dmscdc.") for name in node.names)]
     assert not whole, f"{path.stem} imports a whole module in line {whole[0].lineno} of a cell: from dmscdc.room import names"
     nodes = [node for node in every if (getattr(node, "module", None) or "").startswith("dmscdc.")]
-    return {room: {name.name for node in nodes if node.module == f"dmscdc.{room}" for name in node.names} for room in {node.module[7:] for node in nodes}}
+    return {
+        room: {name.name for node in nodes if node.module == f"dmscdc.{room}" for name in node.names} for room in {node.module[7:] for node in nodes}
+    }
 
 
 @pytest.mark.parametrize("path", [path for path in ROOMS if module_of(path).split(".")[0] in ASKS], **NAMES)
@@ -274,7 +316,9 @@ def test_every_page_stands_alone():
         assert scripts in ([], ["<script>{{ script }}</script>"]) and (not scripts or "script-src '{{ script_hash }}'" in policy[0]), path.name
         assert not re.search(r"""<link|<iframe|\bsrc\s*=|\bon\w+\s*=\s*["']|javascript:|@import|url\(|https?://|unsafe-eval""", text), path.name
         assert "<!doctype" not in text or policy, path.name
-        assert path.suffix != ".js" or not re.search(r"fetch|XMLHttp|import\b|WebSocket|sendBeacon|innerHTML|eval\b|localStorage|cookie|window\.open|location", text)
+        assert path.suffix != ".js" or not re.search(
+            r"fetch|XMLHttp|import\b|WebSocket|sendBeacon|innerHTML|eval\b|localStorage|cookie|window\.open|location", text
+        )
 
 
 def test_no_two_modules_of_tests_have_one_name():
@@ -288,7 +332,9 @@ def test_no_cell_is_left_out_of_the_tests_by_a_mark():
     sources = [(module_of(path), cell["source"]) for path in [*ROOMS, *JOBS, *EXPLORE, *GUIDE] for cell in cells(path)]
     left = [path for path, source in sources if re.search(rf"^#\| *({'|'.join(marks)})\b", source, re.M)]
     assert len(sources) > 1000 and len(marks) == 3 and not left
-    assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["lake.hudi"] * 3 + ["cli.main"]  # Hudi's Spark, see tests/formats; the story, which tests/jobs types
+    assert [path for path, source in sources if re.search(r"^#\| *eval: *false", source, re.M)] == ["lake.hudi"] * 3 + [
+        "cli.main"
+    ]  # Hudi's Spark, see tests/formats; the story, which tests/jobs types
 
 
 TYPED = re.compile(r"dmscdc (?:pass|plan|as-of|feed|scd2|history|reconcile|table (?:\w+|\0))(?: --only)? \Z")
@@ -299,9 +345,11 @@ def named(module: Path):
     for text in [node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.JoinedStr)]:
         before = ""
         for part in text.values:
-            if isinstance(part, ast.Constant): before += part.value
+            if isinstance(part, ast.Constant):
+                before += part.value
             else:
-                if TYPED.search(before): yield part.lineno, ast.unparse(part.value)
+                if TYPED.search(before):
+                    yield part.lineno, ast.unparse(part.value)
                 before += "\0"
 
 
@@ -313,17 +361,31 @@ def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
 
 def test_no_expression_of_spark_is_built_before_the_session_that_is_opened_on_demand():
     trees = {module: ast.parse(module.read_text()) for module in sorted((HOME / "dmscdc").rglob("*.py"))}
-    loading = [node for module, tree in trees.items() if module.parent == HOME / "dmscdc/load" for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    loading = [
+        node
+        for module, tree in trees.items()
+        if module.parent == HOME / "dmscdc/load"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
     given: set[str] = set()  # functions that get a session on demand, in load also from another one that has it
     for _ in range(9):
         for node in loading:
-            sessions = {"on_demand", *(one.arg for one in node.args.args if node.name in given and one.annotation and "SparkSession" in ast.unparse(one.annotation))}
+            sessions = {
+                "on_demand",
+                *(one.arg for one in node.args.args if node.name in given and one.annotation and "SparkSession" in ast.unparse(one.annotation)),
+            }
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)]
             handed = [(call.func.id, {one.id for one in call.args if isinstance(one, ast.Name)}) for call in calls]
             given |= {name for name, words in handed if "on_demand" in words or words & sessions and name in {one.name for one in loading}}
     early, seen = [], 0
     for node in (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        opens = [one.arg for one in node.args.args if one.annotation and (ast.unparse(one.annotation) == "OpenSession" or node.name in given and "SparkSession" in ast.unparse(one.annotation))]
+        opens = [
+            one.arg
+            for one in node.args.args
+            if one.annotation
+            and (ast.unparse(one.annotation) == "OpenSession" or node.name in given and "SparkSession" in ast.unparse(one.annotation))
+        ]
         names = [one for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
         built, opened = ([(one.lineno, one.col_offset) for one in names if one.id in wanted] for wanted in (("F",), opens))
         if opens and built:

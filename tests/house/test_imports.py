@@ -1,4 +1,5 @@
 """What is heavy is imported by the work that needs it, not by a command that only looks."""
+
 import ast
 import json
 import re
@@ -15,7 +16,7 @@ import pytest
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.table_state import plan_state, load_state
+from dmscdc.load.table_state import load_state, plan_state
 from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.test
 HOME = Path(__file__).parents[2]
 HEAVY = "nbformat nbconvert papermill jsonschema pandas boto3 botocore sqlalchemy pyspark IPython nbclient jupyter_client duckdb"
 ARROW = "pyarrow numpy"
-LOOK = '''
+LOOK = """
 import json, os, sys, traceback
 
 class Look:
@@ -46,7 +47,7 @@ try:
 except SystemExit as end:
     code = end.code or 0
 print(json.dumps({"code": code, "seen": Look.seen}), file=sys.stderr)
-'''
+"""
 
 
 def imported(words: str, folder: Path, watched: str, code: int = 0) -> dict[str, str]:
@@ -86,8 +87,25 @@ def test_a_command_that_finds_nothing_to_do_imports_nothing_that_is_for_work(wor
 
 
 def test_a_pass_that_finds_nothing_to_do_after_a_proof_imports_nothing_that_is_for_work(folder):
-    at = {"start": "2026-01-01T12:00:00.000Z", "end": "2026-01-01T12:00:08.000Z", "cause": "", "files": 0, "bytes_written": 0, "lag": None, "rows": {}}
-    proof = {"run": "3f2a", "job": "reconcile", "table": "sampledb.product", "verdict": "ok", "words": "equal", "command": "", "notebook": "reconcile/a.ipynb", "html": "reconcile/a.html"}
+    at = {
+        "start": "2026-01-01T12:00:00.000Z",
+        "end": "2026-01-01T12:00:08.000Z",
+        "cause": "",
+        "files": 0,
+        "bytes_written": 0,
+        "lag": None,
+        "rows": {},
+    }
+    proof = {
+        "run": "3f2a",
+        "job": "reconcile",
+        "table": "sampledb.product",
+        "verdict": "ok",
+        "words": "equal",
+        "command": "",
+        "notebook": "reconcile/a.ipynb",
+        "html": "reconcile/a.html",
+    }
     RunLog(folder / "runs").append({**proof, **at})
     imported("runs html", folder, HEAVY)  # the pages are up to date, as the command that proved has left them
     assert imported("pass", folder, HEAVY) == {}
@@ -110,7 +128,13 @@ def test_what_the_package_imports_is_declared():
     found: dict[str, set[str]] = {}
     for name, tree in trees.items():
         for node in ast.walk(tree):
-            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            modules = (
+                [one.name for one in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module]
+                if isinstance(node, ast.ImportFrom) and not node.level
+                else []
+            )
             for module in modules:
                 found.setdefault(module.split(".")[0], set()).add(name)
     homes = packages_distributions()

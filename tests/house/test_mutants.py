@@ -1,4 +1,5 @@
 "A row of tests/mutants.md that fits the code no more is said; what the rows break is run by hand: make mutants SINCE=COMMIT."
+
 import pytest
 
 import mutants

@@ -1,4 +1,5 @@
 """What settings.ini promises of Python: the oldest one reads every line, and this one imports every module. `make pythons` runs more on the oldest and the newest."""
+
 from __future__ import annotations
 
 import ast
@@ -39,13 +40,22 @@ def sources() -> dict[str, str]:
 
 def newer_names(tree: ast.AST) -> set[str]:
     "What is asked of the standard library that the oldest Python has not, outside a branch on the version or an attempt."
-    guarded = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) or isinstance(node, ast.If) and "version_info" in ast.unparse(node.test) for inner in ast.walk(node)}
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try) or isinstance(node, ast.If) and "version_info" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
     found = set()
     for node in ast.walk(tree):
-        if id(node) in guarded: continue
-        if isinstance(node, ast.ImportFrom): found |= {f"{node.module}.{one.name}" for one in node.names}
-        if isinstance(node, ast.Import): found |= {f"{one.name}.*" for one in node.names}
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name): found.add(f"{node.value.id}.{node.attr}")
+        if id(node) in guarded:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{one.name}" for one in node.names}
+        if isinstance(node, ast.Import):
+            found |= {f"{one.name}.*" for one in node.names}
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.add(f"{node.value.id}.{node.attr}")
     return {f"{module}.{name}" for module, names in NEWER.items() for name in names} & found
 
 
@@ -64,7 +74,8 @@ def test_the_oldest_python_reads_every_line():
 def test_newer_grammar_and_newer_names_would_be_seen():
     import pytest
 
-    with pytest.raises(SyntaxError): ast.parse("type Name = str", feature_version=OLDEST)
+    with pytest.raises(SyntaxError):
+        ast.parse("type Name = str", feature_version=OLDEST)
     assert newer_names(ast.parse("from itertools import batched\nimport copy\ncopy.replace(1)")) == {"itertools.batched", "copy.replace"}
     assert not newer_names(ast.parse("import sys\nif sys.version_info < (3, 12): from ours import batched\nelse: from itertools import batched"))
 

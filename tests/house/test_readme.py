@@ -1,4 +1,5 @@
 """README and pages promise nothing that is not there: every command, flag, target and file that they name exists."""
+
 from __future__ import annotations
 
 import pkgutil
@@ -79,8 +80,10 @@ def table_of_formats() -> list[str]:
     for name, one in FORMATS.items():
         sparks = [f"{line}{f' (`{one.parts[line]}`)' if one.parts else ''}" for line in ("4.1", "3.5") if (line, name) in tried]
         table = pkgutil.resolve_name(one.target)
-        try: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"))) and "yes"
-        except UnsupportedStore: in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"), catalog="glue:lake")) and "in Glue"
+        try:
+            in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"))) and "yes"
+        except UnsupportedStore:
+            in_bucket = bool(table("s3://bucket/lake", TableRef("shop", "item"), catalog="glue:lake")) and "in Glue"
         can = ["read by Spark" if table.can_time_travel else "told from raw files", "yes" if table.can_migrate else "no", in_bucket]
         lines.append(f"| {name} | {', '.join(sparks)} | {' | '.join(can)} |")
     return lines
@@ -118,7 +121,7 @@ def test_every_make_target_of_the_readme_is_in_the_makefile():
 
 
 def test_the_notebooks_of_the_main_job_are_linked_in_the_order_of_their_numbers():
-    path = TEXT[TEXT.index("Twelve notebooks explain"):].split("\n#")[0]
+    path = TEXT[TEXT.index("Twelve notebooks explain") :].split("\n#")[0]
     numbers = re.findall(r"\]\(\.\./(\d\d_\S+)\.ipynb\)", path)
     assert len(numbers) == 11 and numbers == sorted(numbers)
 
@@ -139,7 +142,18 @@ def test_the_readme_is_read_in_three_minutes():
 
 def test_the_readme_is_what_its_notebook_says(tmp_path):
     jupyter = Path(sys.executable).parent / "jupyter"
-    make = [jupyter, "nbconvert", "--to", "markdown", "--log-level=ERROR", "--output-dir", tmp_path, "--output", "README", HOME / "notebooks/index.ipynb"]
+    make = [
+        jupyter,
+        "nbconvert",
+        "--to",
+        "markdown",
+        "--log-level=ERROR",
+        "--output-dir",
+        tmp_path,
+        "--output",
+        "README",
+        HOME / "notebooks/index.ipynb",
+    ]
     subprocess.run(make, check=True, capture_output=True, timeout=120)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == README, "run make readme"
 
@@ -161,7 +175,11 @@ def test_torture_has_a_part_for_every_test_that_continuous_integration_leaves_ou
     import torture
 
     asked = " ".join(word for words in torture.PARTS.values() for word in words)
-    left_out = {path.relative_to(HOME).as_posix() for path in (HOME / "tests").glob("*/*.py") if "mark.torture" in path.read_text() or "sampled(" in path.read_text()}
+    left_out = {
+        path.relative_to(HOME).as_posix()
+        for path in (HOME / "tests").glob("*/*.py")
+        if "mark.torture" in path.read_text() or "sampled(" in path.read_text()
+    }
     assert len(left_out) > 30 and not [path for path in left_out if path not in asked and path.rpartition("/")[0] not in asked.split()]
     assert {f"lakes/{name}" for name in re.search(r"^LAKES *:= (.*)$", (HOME / "Makefile").read_text(), re.MULTILINE)[1].split()} <= {*torture.ALL}
     assert all(f"\n{part} " in torture.table() for part in torture.ALL)

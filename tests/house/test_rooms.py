@@ -1,4 +1,5 @@
 """What the cells of notebooks show is compared with what git keeps: `tests/rooms.py`, on notebooks made here."""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +9,7 @@ from pathlib import Path
 from shutil import copy
 
 import pytest
+
 from rooms import Room, comparable, notebooks_of, on_this_machine
 
 pytestmark = pytest.mark.test
@@ -61,14 +63,17 @@ def kept(path: Path) -> dict[str, list[dict]]:
 def changed(path: Path, name: str, outputs: list[dict]) -> None:
     book = json.loads(path.read_text())
     for one in book["cells"]:
-        if one["id"] == name: one["outputs"] = outputs
+        if one["id"] == name:
+            one["outputs"] = outputs
     path.write_text(json.dumps(book))
 
 
 def test_what_cells_print_and_are_is_kept_and_what_is_hidden_or_goes_to_stderr_is_not(written):
     found = kept(written / "notebooks" / "01_a" / "01_one.ipynb")
     assert found["aaaa0002"] == [{"name": "stdout", "output_type": "stream", "text": ["two\n", "lines\n"]}]
-    assert found["aaaa0003"] == [{"data": {"text/plain": ["[1001, 'Lamp']"]}, "execution_count": None, "metadata": {}, "output_type": "execute_result"}]
+    assert found["aaaa0003"] == [
+        {"data": {"text/plain": ["[1001, 'Lamp']"]}, "execution_count": None, "metadata": {}, "output_type": "execute_result"}
+    ]
     assert found["aaaa0004"][0]["data"]["text/html"] == ["<b>Lamp</b>"]
     assert [list(one["data"]) for one in found["aaaa0005"]] == [["image/svg+xml", "text/plain"], ["text/plain"]]
     assert {name for name, outputs in found.items() if not outputs} == {"aaaa0001", "aaaa0006", "aaaa0007", "aaaa0008", "aaaa0009"}
@@ -78,7 +83,8 @@ def test_a_cell_that_is_not_executed_keeps_what_somebody_has_written_there(writt
     path, by_hand = tmp_path / "01_one.ipynb", [{"name": "stdout", "output_type": "stream", "text": ["by hand\n"]}]
     copy(written / "notebooks" / "01_a" / "01_one.ipynb", path)
     changed(path, "aaaa0007", by_hand)
-    for action in ("--compare", "--write"): assert rooms(written, action, str(path))[0] == 0
+    for action in ("--compare", "--write"):
+        assert rooms(written, action, str(path))[0] == 0
     assert kept(path)["aaaa0007"] == by_hand
 
 
@@ -91,15 +97,32 @@ def test_what_is_kept_is_shown_again_and_cleaning_leaves_it(written):
     assert {path: path.read_text() for path in written.rglob("*.ipynb")} == before
 
 
-@pytest.mark.parametrize("name, outputs, says", [
-    ("aaaa0002", [{"name": "stdout", "output_type": "stream", "text": ["two\n", "files\n"]}], ["cell 1 (aaaa0002) shows something else than is kept", "-files", "+lines"]),
-    ("aaaa0002", [], ["cell 1 (aaaa0002) shows what is not kept", "+two", "+lines"]),
-    ("aaaa0008", [{"data": {"text/plain": ["1001"]}, "metadata": {}, "output_type": "display_data"}], ["cell 7 (aaaa0008) keeps what is not shown any more", "-1001"]),
-    ("aaaa0001", [{"name": "stdout", "output_type": "stream", "text": ["not shown\n"]}], ["cell 0 (aaaa0001) keeps what is not shown any more", "-not shown"]),
-], ids=["changed", "missing", "gone", "hidden"])
+@pytest.mark.parametrize(
+    "name, outputs, says",
+    [
+        (
+            "aaaa0002",
+            [{"name": "stdout", "output_type": "stream", "text": ["two\n", "files\n"]}],
+            ["cell 1 (aaaa0002) shows something else than is kept", "-files", "+lines"],
+        ),
+        ("aaaa0002", [], ["cell 1 (aaaa0002) shows what is not kept", "+two", "+lines"]),
+        (
+            "aaaa0008",
+            [{"data": {"text/plain": ["1001"]}, "metadata": {}, "output_type": "display_data"}],
+            ["cell 7 (aaaa0008) keeps what is not shown any more", "-1001"],
+        ),
+        (
+            "aaaa0001",
+            [{"name": "stdout", "output_type": "stream", "text": ["not shown\n"]}],
+            ["cell 0 (aaaa0001) keeps what is not shown any more", "-not shown"],
+        ),
+    ],
+    ids=["changed", "missing", "gone", "hidden"],
+)
 def test_a_cell_that_shows_something_else_is_named_with_its_notebook_and_the_difference(written, tmp_path, name, outputs, says):
     copy(written / "settings.ini", tmp_path)
-    for path in (written / "notebooks" / "01_a").iterdir(): (tmp_path / path.name).write_text(path.read_text())
+    for path in (written / "notebooks" / "01_a").iterdir():
+        (tmp_path / path.name).write_text(path.read_text())
     changed(tmp_path / "01_one.ipynb", name, outputs)
     code, said = rooms(tmp_path, "--compare", ".")
     assert code == 1 and all(f"{word}\n" in said or f"{word}:" in said for word in says) and f"{tmp_path / '01_one.ipynb'}, cell" in said
@@ -120,14 +143,23 @@ def test_what_shows_this_machine_is_named_when_it_is_written(tmp_path):
     copy(HOME / "settings.ini", tmp_path)
     make(tmp_path / "one.ipynb", {"aaaa0001": "'good'", "aaaa0002": "object()", "aaaa0003": "print('/tmp/x1y2/lake')"})
     code, said = rooms(tmp_path, "--write", "one.ipynb")
-    assert code == 1 and "cell 1 (aaaa0002) shows an address in memory" in said and "cell 2 (aaaa0003) shows an absolute path" in said and "cell 0" not in said
+    assert (
+        code == 1
+        and "cell 1 (aaaa0002) shows an address in memory" in said
+        and "cell 2 (aaaa0003) shows an absolute path" in said
+        and "cell 0" not in said
+    )
 
 
 def test_a_copy_that_papermill_has_executed_is_compared_without_its_cell_of_parameters(tmp_path):
     path = make(tmp_path / "one.ipynb", {"aaaa0001": "n = 1", "aaaa0002": "n", "aaaa0003": "#| hide\nn"})
-    book, shown = json.loads(path.read_text()), [{"data": {"text/plain": ["1"]}, "execution_count": 7, "metadata": {}, "output_type": "execute_result"}]
+    book, shown = (
+        json.loads(path.read_text()),
+        [{"data": {"text/plain": ["1"]}, "execution_count": 7, "metadata": {}, "output_type": "execute_result"}],
+    )
     book["cells"].insert(1, {**cell("aaaa0009", "n = 2"), "metadata": {"tags": ["injected-parameters"]}})
-    for one in book["cells"][2:]: one["outputs"] = shown
+    for one in book["cells"][2:]:
+        one["outputs"] = shown
     (tmp_path / "copy.ipynb").write_text(json.dumps(book))
     [said] = Room(path).executed(tmp_path / "copy.ipynb").wrong("compare")
     assert f"{path}, cell 1 (aaaa0002) shows what is not kept" in said
@@ -139,7 +171,8 @@ def test_a_copy_that_papermill_has_executed_is_compared_without_its_cell_of_para
 def test_no_notebook_is_an_error(tmp_path):
     copy(HOME / "settings.ini", tmp_path)
     (tmp_path / "empty").mkdir()
-    for path in ("empty", "nowhere.ipynb"): assert rooms(tmp_path, path) == (1, f"no notebooks: {path}\n")
+    for path in ("empty", "nowhere.ipynb"):
+        assert rooms(tmp_path, path) == (1, f"no notebooks: {path}\n")
 
 
 def test_prints_that_follow_each_other_are_one():

@@ -1,4 +1,5 @@
 """Every command of README and pages typed as it is written: the wheel in an empty environment with what a laptop needs, in a folder like a clone."""
+
 from __future__ import annotations
 
 import json
@@ -15,8 +16,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from aws.conftest import aws, moto  # noqa: F401
 
+from aws.conftest import aws, moto  # noqa: F401
 from dmscdc.capture.shop import create_shop
 from dmscdc.storage.filesystem import client
 
@@ -53,7 +54,17 @@ ELSEWHERE = {  # what prose and tables name with its arguments, and what is type
     "dmscdc table columns --ddl shop.sql": "dmscdc table columns --ddl shop.sql",
     "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv": "dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv",
 }
-NAMED = ("init", "plan", "history", "changes", "lab", "schedule", "reconcile", "stream", "maintain")  # by their names alone; the blocks have them with arguments
+NAMED = (
+    "init",
+    "plan",
+    "history",
+    "changes",
+    "lab",
+    "schedule",
+    "reconcile",
+    "stream",
+    "maintain",
+)  # by their names alone; the blocks have them with arguments
 
 
 def installed(clone: Path, *what: str) -> None:
@@ -69,7 +80,8 @@ def clone(wheel, tmp_path_factory) -> Path:
     here.mkdir()
     subprocess.run([sys.executable, "-m", "uv", "venv", "--quiet", "--python", sys.executable, here / ".venv"], check=True)
     installed(here, f"dmscdc[local,notebooks] @ {wheel.as_uri()}")
-    for name in MADE: shutil.copy(HOME / name, here)
+    for name in MADE:
+        shutil.copy(HOME / name, here)
     (here / ".venv/.made").touch()
     return here
 
@@ -94,10 +106,12 @@ def told(clone) -> str:
     return typed(clone, [f"{DEMO[0]} 2>&1", *DEMO[1:]])
 
 
-def in_clone(clone: Path, *lines: str) -> str: return typed(clone, [". .venv/bin/activate", *lines])
+def in_clone(clone: Path, *lines: str) -> str:
+    return typed(clone, [". .venv/bin/activate", *lines])
 
 
-def in_demo(clone: Path, *lines: str) -> str: return typed(clone, [". .venv/bin/activate && cd demo", *lines])
+def in_demo(clone: Path, *lines: str) -> str:
+    return typed(clone, [". .venv/bin/activate && cd demo", *lines])
 
 
 def ended(clone: Path, line: str, ready: str) -> tuple[int, str]:
@@ -107,9 +121,11 @@ def ended(clone: Path, line: str, ready: str) -> tuple[int, str]:
         command = ["bash", "-c", f". .venv/bin/activate && cd demo && exec {line}"]
         process = subprocess.Popen(command, cwd=clone, env=environment(clone), stdout=out, stderr=out, start_new_session=True)
     until = time.monotonic() + WAIT
-    while ready not in log.read_text() and process.poll() is None and time.monotonic() < until: time.sleep(0.1)
+    while ready not in log.read_text() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
     said = log.read_text()
-    if process.poll() is None: process.send_signal(signal.SIGINT)
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
     assert ready in said, said
     return process.wait(60), log.read_text()
 
@@ -121,21 +137,34 @@ def test_the_environment_holds_nothing_but_what_the_wheel_asks_for(clone):
 
 def test_the_demo_and_its_status(told):
     assert "To go on: cd demo && dmscdc status" in told
-    shown, = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
     assert shown.splitlines() == [re.sub(r"^\S+Z +", "", line) for line in told.splitlines() if "equal, " in line or line.startswith("The front")]
 
 
 def test_the_lines_of_python_are_answered(clone, told):
-    block, = re.findall(r"```python\n(import dmscdc\n.*?)```", README, re.DOTALL)
+    (block,) = re.findall(r"```python\n(import dmscdc\n.*?)```", README, re.DOTALL)
     said = in_clone(clone, f"python -i <<'END'\n{block}END")  # says what each line is, as a shell of Python does
-    tables, rows, history, load, runs = (said.partition(start)[2] for start in ("tables of ", "sampledb.product\nOp ", "sampledb.product\nkey ", "25 rows", "runs of sampledb.product"))
-    assert "sampledb.store" in tables and "24 rows" in rows and "Trail Lantern 300 → Sample Product" in history and load and "process_table" in runs, said
+    tables, rows, history, load, runs = (
+        said.partition(start)[2] for start in ("tables of ", "sampledb.product\nOp ", "sampledb.product\nkey ", "25 rows", "runs of sampledb.product")
+    )
+    assert (
+        "sampledb.store" in tables and "24 rows" in rows and "Trail Lantern 300 → Sample Product" in history and load and "process_table" in runs
+    ), said
 
 
 def test_the_notebook_of_a_table_runs(clone, told):
     "What `dmscdc lab` opens, in the environment of the README."
-    said = in_demo(clone, "dmscdc lab sampledb.product --no-open", "python -m papermill --log-level ERROR --no-progress-bar sampledb.product.ipynb ../asked.ipynb")
-    shown = [out["data"]["text/plain"] for cell in json.loads((clone / "asked.ipynb").read_text())["cells"] for out in cell.get("outputs", []) if "data" in out]
+    said = in_demo(
+        clone,
+        "dmscdc lab sampledb.product --no-open",
+        "python -m papermill --log-level ERROR --no-progress-bar sampledb.product.ipynb ../asked.ipynb",
+    )
+    shown = [
+        out["data"]["text/plain"]
+        for cell in json.loads((clone / "asked.ipynb").read_text())["cells"]
+        for out in cell.get("outputs", [])
+        if "data" in out
+    ]
     assert "sampledb.product.ipynb" in said and len(shown) == 5 and "Trail Lantern 300 → Sample Product" in "".join(shown[2])
 
 
@@ -154,7 +183,8 @@ def test_the_questions_about_rows_and_tables(clone, told):
 
 def test_a_folder_of_ones_own(clone, told, tmp_path):
     shutil.copytree(clone / "demo/landing/sampledb/product", tmp_path / "data/dms/sampledb/product")
-    for path in (tmp_path / "data").rglob("*.parquet"): os.utime(path, (time.time() - 3600,) * 2)  # the load has settled
+    for path in (tmp_path / "data").rglob("*.parquet"):
+        os.utime(path, (time.time() - 3600,) * 2)  # the load has settled
     lines = [line.replace(INSTALL, ". .venv/bin/activate").replace("/data/", f"{tmp_path}/data/") for line in OWN]
     assert INSTALL in OWN[0] and len(OWN) >= 6
     said = typed(clone, lines)
@@ -179,14 +209,25 @@ def test_the_instructions_for_a_table(clone, told):
     file = sorted(path.name for path in (clone / "told/landing/sampledb/product").glob("2*.parquet"))[-1]
     go, before = ". .venv/bin/activate && cd told", rows_of(clone / "told/lake/sampledb")
     told_to = ["rewind sampledb.store --reload", f"replay sampledb.product {file}", "accept sampledb.productorder"]
-    said = typed(clone, [go, *(f"dmscdc table {each}" for each in told_to), "dmscdc pass", "dmscdc table rebuild", "dmscdc table migrate sampledb.product --format parquet", "dmscdc table forget sampledb.store"])
+    said = typed(
+        clone,
+        [
+            go,
+            *(f"dmscdc table {each}" for each in told_to),
+            "dmscdc pass",
+            "dmscdc table rebuild",
+            "dmscdc table migrate sampledb.product --format parquet",
+            "dmscdc table forget sampledb.store",
+        ],
+    )
     assert said.count("is carried out by the next pass") == 3 and "sampledb.store is forgotten" in said, said
     assert "24 rows in format parquet; 0 files of the old table removed" in said, "tests/formats moves one to another format"
     assert rows_of(clone / "told/lake/sampledb") == before and {"store", "product", "productorder"} <= set(before) and min(before.values()) > 1
     assert "sampledb.store" not in typed(clone, [go, "dmscdc table list"])
 
 
-def rows_of(lake: Path) -> dict[str, int]: return {path.name: pq.read_table(path).num_rows for path in lake.iterdir()}
+def rows_of(lake: Path) -> dict[str, int]:
+    return {path.name: pq.read_table(path).num_rows for path in lake.iterdir()}
 
 
 def test_the_explorations_of_the_wheel_find_what_they_import(clone, told, wheel):
@@ -198,7 +239,14 @@ def test_the_explorations_of_the_wheel_find_what_they_import(clone, told, wheel)
     lacks = in_demo(clone, f"{run} {brought}/on_a_cluster.ipynb ../cluster.ipynb 2>&1 || true")
     assert "ImportError: AWS needs boto3: pip install 'dmscdc[aws]'" in lacks, lacks
     installed(clone, f"dmscdc[aws] @ {wheel.as_uri()}")
-    lines = {line for book in theirs.values() for cell in json.loads(book)["cells"] if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines() if re.match("(from|import) ", line)}
+    lines = {
+        line
+        for book in theirs.values()
+        for cell in json.loads(book)["cells"]
+        if cell["cell_type"] == "code"
+        for line in "".join(cell["source"]).splitlines()
+        if re.match("(from|import) ", line)
+    }
     (clone / "imports.py").write_text("\n".join(sorted(lines, key=lambda line: "__future__" not in line)))
     in_clone(clone, "python imports.py")
 
@@ -216,15 +264,27 @@ def test_what_prose_and_tables_name(clone, told, tmp_path):
     named = set(re.findall(r"`(dmscdc [^`]+)`", README)) | set(re.findall(r"# or: (dmscdc .*)", README))
     alone = {code for code in named if not re.search(r"--|[A-Z]|:", code)}
     assert named - alone == set(ELSEWHERE), "say here what is typed for it"
-    with closing(sqlite3.connect(clone / "shop.db")) as db: create_shop(db)
-    for name in ("./landing", "DIR"): in_clone(clone, "cp shop.db copy.db", f"mkdir -p c{name[-3:]} && cd c{name[-3:]} && cp ../shop.db .", f"dmscdc capture sqlite:shop.db --landing {name}")
+    with closing(sqlite3.connect(clone / "shop.db")) as db:
+        create_shop(db)
+    for name in ("./landing", "DIR"):
+        in_clone(
+            clone,
+            "cp shop.db copy.db",
+            f"mkdir -p c{name[-3:]} && cd c{name[-3:]} && cp ../shop.db .",
+            f"dmscdc capture sqlite:shop.db --landing {name}",
+        )
     assert len(list(clone.glob("c*/*/shop/product/LOAD*.parquet"))) == 2
     script = "echo 'create table product (id int unsigned primary key, name varchar(40))' > shop.sql"
     newer = "sed 's/name varchar(40)/dept text, name text/' shop.sql > new.sql"
     later = ELSEWHERE["dmscdc table columns sampledb.product --ddl new.sql --since 20240705-201037892.csv"]
     said = in_demo(clone, script, ELSEWHERE["dmscdc table columns --ddl shop.sql"], newer, later, "dmscdc table columns sampledb.product --clear")
     assert re.search("id +bigint +yes", said) and re.search("dept +string +20240705-201037892.csv", said) and "no columns set" in said, said
-    said = in_demo(clone, ELSEWHERE["dmscdc pass --master spark://host:7077"], *sorted(f"{code}" for code in alone if code.split()[1] not in NAMED), "dmscdc runs html")
+    said = in_demo(
+        clone,
+        ELSEWHERE["dmscdc pass --master spark://host:7077"],
+        *sorted(f"{code}" for code in alone if code.split()[1] not in NAMED),
+        "dmscdc runs html",
+    )
     assert "3 nothing" in said and "process_table" in said
     run = re.search(r"^([0-9a-f]{8}) +process_table", said, re.MULTILINE)[1]
     assert "inserted" in in_demo(clone, f"dmscdc runs show {run}")

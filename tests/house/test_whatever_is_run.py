@@ -1,4 +1,5 @@
 "What a run of tests finds depends on the commit alone, not on the day or on what else is run."
+
 import os
 import subprocess
 import sys
@@ -26,6 +27,9 @@ def test_seeds_are_numbers_that_stand_in_the_code_unless_a_variable_says_another
     names = ("HISTORY_SEED", "CRASH_SEED", "ADVERSARY_SEED")
     program = "import seeds; print([seeds.seed_of(name) for name in %r], seeds.IS_FIXED)" % (names,)
     plain = {name: value for name, value in os.environ.items() if name not in names}
-    def said(**more): return subprocess.run([sys.executable, "-c", program], cwd=TESTS, env=plain | more, capture_output=True, text=True, check=True).stdout.strip()
+
+    def said(**more):
+        return subprocess.run([sys.executable, "-c", program], cwd=TESTS, env=plain | more, capture_output=True, text=True, check=True).stdout.strip()
+
     assert said() == "[20181215, 20181215, 20181215] True"
     assert [said(**{name: "7"}).endswith("False") for name in names] == [True] * 3

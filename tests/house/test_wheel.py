@@ -1,4 +1,5 @@
 """What `pip install dmscdc` asks for, and that it goes in beside Airflow and Glue as they are pinned."""
+
 from __future__ import annotations
 
 import re
@@ -48,7 +49,9 @@ def test_what_others_pin_has_a_lower_bound_only_except_for_the_spark_of_a_laptop
             if extra not in ("local", "all", "dev") and re.split(r"[\s\[<>=!~]", line)[0] in THEIRS:
                 assert re.fullmatch(r"\w+>=[\d.]+", line.replace(" ", "")), f"{extra}: {line}"
     assert names(needs["local"]) == {"pyspark", "setuptools", "sqlalchemy"}  # the demo compares with its shop
-    assert names(needs["all"]) == names([line for extra in ("local", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source") for line in needs[extra]])
+    assert names(needs["all"]) == names(
+        [line for extra in ("local", "notebooks", "aws", "stream", "lineage", "delta", "iceberg", "hudi", "source") for line in needs[extra]]
+    )
 
 
 def conflicts(needs: dict[str, list[str]], extras: str, name: str) -> list[str]:
@@ -58,7 +61,9 @@ def conflicts(needs: dict[str, list[str]], extras: str, name: str) -> list[str]:
     return [str(one) for one in asked if canonicalize_name(one.name) in pinned and not one.specifier.contains(pinned[canonicalize_name(one.name)])]
 
 
-@pytest.mark.parametrize("name, extras", [("airflow-3.0", "aws,notebooks,stream"), ("glue-5.1", "aws,runs,source,stream")])  # Airflow pins SQLAlchemy 1.4
+@pytest.mark.parametrize(
+    "name, extras", [("airflow-3.0", "aws,notebooks,stream"), ("glue-5.1", "aws,runs,source,stream")]
+)  # Airflow pins SQLAlchemy 1.4
 def test_it_goes_in_beside_what_they_pin(needs, name, extras):
     assert conflicts(needs, extras, name) == []
 

@@ -1,4 +1,5 @@
 """The command as a person types it, without Spark; the whole story with Spark is in test_story.py."""
+
 from __future__ import annotations
 
 import json
@@ -88,21 +89,32 @@ def test_settings_can_be_made_before_the_table_was_ever_seen(tmp_path, dmscdc):
 def test_who_changes_what_deletes_do_is_told_what_that_means_for_rows_deleted_before(shop, tmp_path):
     assert "deleted before" not in shop("table", "set", "sampledb.product", "--key", "id", "--delete", "soft").output, "nothing has been loaded"
     from dmscdc.state.position import Position
+
     [item] = [one for one in open_state(f"sqlite:{tmp_path / 'state.db'}").items() if one.key]
     open_state(f"sqlite:{tmp_path / 'state.db'}").save_position(item.table, Position(), 1, 0)
-    said = {words: " ".join(shop("table", "set", "sampledb.product", *words).output.split()) for words in (("--delete", "hard"), ("--paused",), ("--delete", "soft"))}
+    said = {
+        words: " ".join(shop("table", "set", "sampledb.product", *words).output.split())
+        for words in (("--delete", "hard"), ("--paused",), ("--delete", "soft"))
+    }
     assert "Those deleted before stay in the lake, marked with Op D; to remove them, load the table again" in said["--delete", "hard"]
     assert "Those deleted before are not in the lake; to get them, marked, load the table again" in said["--delete", "soft"]
-    assert all(one.endswith("dmscdc table rewind sampledb.product --reload") for words, one in said.items() if words[1:]) and "deleted" not in said[("--paused",)]
+    assert (
+        all(one.endswith("dmscdc table rewind sampledb.product --reload") for words, one in said.items() if words[1:])
+        and "deleted" not in said[("--paused",)]
+    )
 
 
-@pytest.mark.parametrize("words, kind", [
-    (("rewind", "--reload"), {"kind": "reload", "changes": "keep"}),
-    (("rewind", "--reload", "--supersede"), {"kind": "reload", "changes": "supersede"}),
-    (("rewind", "--reload", "--keep-changes"), {"kind": "reload", "changes": "all"}),
-    (("rewind", "--to", "20181215-100311204.parquet"), {"kind": "rewind", "to": "20181215-100311204.parquet"}),
-    (("replay", "20181215-100311204.parquet"), {"kind": "replay", "files": ["20181215-100311204.parquet"]}),
-    (("accept",), {"kind": "accept"})])
+@pytest.mark.parametrize(
+    "words, kind",
+    [
+        (("rewind", "--reload"), {"kind": "reload", "changes": "keep"}),
+        (("rewind", "--reload", "--supersede"), {"kind": "reload", "changes": "supersede"}),
+        (("rewind", "--reload", "--keep-changes"), {"kind": "reload", "changes": "all"}),
+        (("rewind", "--to", "20181215-100311204.parquet"), {"kind": "rewind", "to": "20181215-100311204.parquet"}),
+        (("replay", "20181215-100311204.parquet"), {"kind": "replay", "files": ["20181215-100311204.parquet"]}),
+        (("accept",), {"kind": "accept"}),
+    ],
+)
 def test_an_instruction_is_left_for_the_next_pass(shop, words, kind):
     shop("table", "set", "sampledb.product", "--key", "id")
     verb, *rest = words
@@ -111,13 +123,17 @@ def test_an_instruction_is_left_for_the_next_pass(shop, words, kind):
     assert {k: v for k, v in left.items() if k != "commit"} == kind
 
 
-@pytest.mark.parametrize("words, says", [
-    (("plan", "--only", "sampledb.produkt"), "sampledb.produkt"),
-    (("table", "rewind", "sampledb.product"), "--to FILE or --reload"),
-    (("table", "set", "product", "--key", "id"), "schema.table"),
-    (("runs", "show", "nope"), "dmscdc runs list"),
-    (("schedule", "--cron", "every hour"), "timetable"),
-    (("plan", "--workers", "-1"), "workers")])
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (("plan", "--only", "sampledb.produkt"), "sampledb.produkt"),
+        (("table", "rewind", "sampledb.product"), "--to FILE or --reload"),
+        (("table", "set", "product", "--key", "id"), "schema.table"),
+        (("runs", "show", "nope"), "dmscdc runs list"),
+        (("schedule", "--cron", "every hour"), "timetable"),
+        (("plan", "--workers", "-1"), "workers"),
+    ],
+)
 def test_wrong_use_is_exit_code_2_and_says_what_helps(shop, words, says):
     done = shop(*words)
     assert (done.exit_code, says in done.output) == (2, True), done.output
@@ -164,7 +180,18 @@ def until(condition, what, seconds=60):
 def test_capture_watches_a_source_until_it_is_told_to_stop(tmp_path):
     with sqlite3.connect(tmp_path / "shop.db") as db:
         db.executescript("create table mug (id integer primary key, name text); insert into mug values (1, 'a')")
-    command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "capture", "sqlite:shop.db", "--landing", "raw", "--watch", "--interval", "0.1"]
+    command = [
+        sys.executable,
+        "-c",
+        "from dmscdc.cli.main import main; main()",
+        "capture",
+        "sqlite:shop.db",
+        "--landing",
+        "raw",
+        "--watch",
+        "--interval",
+        "0.1",
+    ]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     files = lambda pattern: list((tmp_path / "raw" / "shop" / "mug").glob(pattern))  # noqa: E731
     until(lambda: files("LOAD*"), "the load")
@@ -217,7 +244,12 @@ def test_a_paused_table_is_left_alone_and_named(shop):
 
 
 def test_the_job_that_loads_passes_the_format_of_a_new_table_on(shop, tmp_path):
-    given = {"table": "sampledb.product", "landing": str(tmp_path / "landing"), "lake": str(tmp_path / "lake"), "state": f"sqlite:{tmp_path}/other.db"}
+    given = {
+        "table": "sampledb.product",
+        "landing": str(tmp_path / "landing"),
+        "lake": str(tmp_path / "lake"),
+        "state": f"sqlite:{tmp_path}/other.db",
+    }
     run = run_notebook("process_table", {**given, "format": "paimon"}, runs=tmp_path / "kept", table="sampledb.product")
     assert run.verdict == "failed" and "format 'paimon' is not one of parquet" in run.words
     assert open_state(f"sqlite:{tmp_path}/other.db").get(TableRef("sampledb", "product")).format == "paimon"

@@ -1,4 +1,5 @@
 """The notebooks that nobody imports, executed as papermill does it: the tour, and the pass. All of them share one Spark."""
+
 from __future__ import annotations
 
 import json
@@ -29,6 +30,7 @@ PRODUCT = TableRef.parse("sampledb.product")
 @dataclass(frozen=True)
 class Executed:
     "An executed notebook."
+
     path: Path
     error: BaseException | None
 
@@ -50,6 +52,7 @@ def execute(tmp_path_factory):
         def run(name: str, **parameters: Any) -> Executed:
             path = home / f"{next(names)}.ipynb"
             return Executed(path, executed(NOTEBOOKS / f"{name}.ipynb", parameters, path, Watch(), {"SPARK_REMOTE": server.url}))
+
         yield run
 
 
@@ -97,7 +100,9 @@ def test_the_tour_ends_with_a_lake_that_equals_the_shop(tour):
 def test_the_tour_shows_files_plan_changes_and_where_rows_come_from(tour):
     shop, files, plan, first, before, changes, after, equal, report = tour[0].shown()
     assert "Trail Lantern 300" in shop and "landing/sampledb/productorder/LOAD00000001.parquet" in files
-    assert plan.count("initial load (1 file") == 3 and "ok: 3 tables: 3 ok" in first and "sampledb.store: ok, 1 file, 8 rows read: 8 inserted" in first
+    assert (
+        plan.count("initial load (1 file") == 3 and "ok: 3 tables: 3 ok" in first and "sampledb.store: ok, 1 file, 8 rows read: 8 inserted" in first
+    )
     assert "LOAD00000001.parquet#1" in before and "1002" in before
     assert "2 rows read: 1 updated, 1 deleted" in report and "'read': 2, 'updated': 1}" in report
     assert "D  1002" in changes and "Sample Product" in after and "1002" not in after
@@ -111,11 +116,13 @@ def test_the_tour_shows_the_report_of_a_run_inside_a_frame_of_its_own(tour):
 
 
 @pytest.fixture(scope="module")
-def from_2019(execute, tmp_path_factory) -> Executed: return execute("explore/from_2019", folder=str(tmp_path_factory.mktemp("from_2019")))
+def from_2019(execute, tmp_path_factory) -> Executed:
+    return execute("explore/from_2019", folder=str(tmp_path_factory.mktemp("from_2019")))
 
 
 @pytest.fixture(scope="module")
-def from_2020(execute, tmp_path_factory) -> Executed: return execute("explore/from_2020", folder=str(tmp_path_factory.mktemp("from_2020") / "home"))
+def from_2020(execute, tmp_path_factory) -> Executed:
+    return execute("explore/from_2020", folder=str(tmp_path_factory.mktemp("from_2020") / "home"))
 
 
 @pytest.mark.parametrize("name", ["tour", "from_2019", "from_2020"])

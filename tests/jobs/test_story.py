@@ -1,4 +1,5 @@
 """The whole story from an installed wheel, typed in a shell, with a real Spark: told once, looked at many times."""
+
 from __future__ import annotations
 
 import json
@@ -15,14 +16,14 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from said import Page, contradictions, number
-from wheels import build_wheel
 
 from dmscdc.capture.shop import COLUMNS
 from dmscdc.capture.writer import write_changes
 from dmscdc.landing.files import TableRef
 from dmscdc.runs.log import RunLog, records
 from dmscdc.state.registry import open_state
+from said import Page, contradictions, number
+from wheels import build_wheel
 
 pytestmark = pytest.mark.proof
 
@@ -45,6 +46,7 @@ def wheel(tmp_path_factory) -> Path:
 @dataclass(frozen=True)
 class Step:
     "A command that was typed, and what it left behind."
+
     code: int
     out: str
     err: str
@@ -56,6 +58,7 @@ class Step:
 @dataclass
 class Shell:
     "Types `dmscdc` as the wheel brings it, in one folder, and counts the starts of java."
+
     folder: Path  # of dmscdc.toml
     site: Path  # where the wheel is unpacked
     java: Path  # a folder for a java that is counted
@@ -179,7 +182,9 @@ def test_after_the_story_every_lake_table_equals_its_source(shell, demo):
 
 
 def test_in_a_pipe_the_story_is_plain_lines_with_their_time(shell, demo):
-    said = [line for line in shell.steps["demo"].err.splitlines() if not line.startswith("Picked up JAVA_TOOL_OPTIONS")]  # Java says it where it is set
+    said = [
+        line for line in shell.steps["demo"].err.splitlines() if not line.startswith("Picked up JAVA_TOOL_OPTIONS")
+    ]  # Java says it where it is set
     assert len(said) > 20 and not [line for line in said if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (    )?\S[^\r]*", line)]
     assert "\x1b" not in shell.steps["demo"].err + shell.steps["demo"].out
     assert shell.steps["demo"].out == "The front page: demo/runs/index.html\nTo go on: cd demo && dmscdc status\n"
@@ -187,7 +192,7 @@ def test_in_a_pipe_the_story_is_plain_lines_with_their_time(shell, demo):
 
 def test_the_notebook_of_the_commands_shows_what_the_story_says(shell, demo):
     cells = json.loads((ROOT / "notebooks/17_cli/12_main.ipynb").read_text(encoding="utf-8"))["cells"]
-    shown, = ["".join(c["outputs"][0]["text"]) for c in cells if '"demo", "shop"]' in "".join(c["source"])]
+    (shown,) = ["".join(c["outputs"][0]["text"]) for c in cells if '"demo", "shop"]' in "".join(c["source"])]
     said = re.sub(r"\bdemo\b", "shop", (shell.steps["demo"].err + shell.steps["demo"].out).replace(str(shell.folder.parent), "…"))
     lines = [line.partition("Z ")[2] or line for line in said.splitlines() if re.search(" · |equal|front page|To go on", line)]
     assert len(lines) == 11 and shown.splitlines() == lines
@@ -206,7 +211,14 @@ def test_all_steps_of_the_story_share_one_spark(shell, demo):
 def test_a_run_records_what_it_did_with_every_row(demo):
     first, second = processed(demo, "sampledb.product")[:2]
     assert (first["rows"]["read"], first["rows"]["inserted"]) == (25, 25)
-    assert {n: second["rows"][n] for n in ("read", "inserted", "updated", "deleted", "unchanged", "refused")} == {"read": 2, "inserted": 0, "updated": 1, "deleted": 1, "unchanged": 0, "refused": 0}
+    assert {n: second["rows"][n] for n in ("read", "inserted", "updated", "deleted", "unchanged", "refused")} == {
+        "read": 2,
+        "inserted": 0,
+        "updated": 1,
+        "deleted": 1,
+        "unchanged": 0,
+        "refused": 0,
+    }
     assert second["files"][0]["kind"] == "change" and second["first"] == second["last"] == second["files"][0]["path"]
     assert second["position"]["before"] != second["position"]["after"] and second["lake"]["files_rewritten"] == 1
 
@@ -244,7 +256,9 @@ def test_the_front_page_names_the_refused_table_and_what_to_do(shell, refusal):
 def test_every_link_of_every_page_ends_at_something_that_is_there(shell, refusal):
     found = pages(shell.folder)
     assert len(found) == 9 + 4 and all(page.points for page in found)  # eight runs, the front page, three tables and what is about no single one
-    assert not [(page.path.name, link) for page in found for link in page.points if not (page.leads_to(link) or link.startswith("data:text/csv"))]  # that file lies in the page
+    assert not [
+        (page.path.name, link) for page in found for link in page.points if not (page.leads_to(link) or link.startswith("data:text/csv"))
+    ]  # that file lies in the page
     front = Page(shell.folder / "runs/index.html")
     linked = {(front.path.parent / unquote(link)) for link in front.points if not link.startswith("#")}
     assert linked == {page.path for page in found} - {front.path}
@@ -253,7 +267,9 @@ def test_every_link_of_every_page_ends_at_something_that_is_there(shell, refusal
 def test_no_page_fetches_anything_and_each_is_below_300_kb(shell, refusal):
     for page in pages(shell.folder):
         text = page.path.read_text(encoding="utf-8")
-        assert page.fetches in ([], ["script"]) and text.count("<script") == text.count("<script>") and not re.search(r"https?://|=\s*[\"']?//", text), page.path
+        assert (
+            page.fetches in ([], ["script"]) and text.count("<script") == text.count("<script>") and not re.search(r"https?://|=\s*[\"']?//", text)
+        ), page.path
         assert "default-src 'none'" in text and len(text.encode()) < 300_000
         assert "process_table(" not in text
 
@@ -272,7 +288,9 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
         begin, end = page.texts.index("Rows read, and what became of them") + 1, page.texts.index("rows read")
         became = dict(zip(page.texts[begin:end:2], map(number, page.texts[begin + 1 : end : 2])))
         assert sum(became.values()) == number(page.texts[end + 1]) == sum(file["rows"] for file in done["files"])
-        assert {name: became[name] for name in ("inserted", "updated", "deleted")} == {name: done["rows"][name] for name in ("inserted", "updated", "deleted")}
+        assert {name: became[name] for name in ("inserted", "updated", "deleted")} == {
+            name: done["rows"][name] for name in ("inserted", "updated", "deleted")
+        }
     else:
         assert done["verdict"] == "refused" and "Rows read, and what became of them" not in page.texts
     for file in done["files"]:

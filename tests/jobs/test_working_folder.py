@@ -1,4 +1,5 @@
 """Whatever lies in the folder in which a command is typed, what runs is what is installed."""
+
 import os
 import subprocess
 import sys

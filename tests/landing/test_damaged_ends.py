@@ -1,4 +1,5 @@
 "The end of a file is damaged where it tells of a column's values: what pyarrow cannot be asked about is not asked."
+
 from __future__ import annotations
 
 import json

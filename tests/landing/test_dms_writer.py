@@ -1,4 +1,5 @@
 """Files as DMS writes them: what a reader of the footer finds, and what happens when writers meet."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,7 @@ CLOSED = datetime(2018, 12, 15, 10, 3, 11, 204000)
 
 
 def test_the_footer_holds_dms_types_and_nothing_of_arrow(tmp_path):
-    schema = {"id": "int", "s": "smallint", "price": "decimal(15,2)", "at": "timestamp", "day": "date",
-              "ok": "boolean", "raw": "binary"}
+    schema = {"id": "int", "s": "smallint", "price": "decimal(15,2)", "at": "timestamp", "day": "date", "ok": "boolean", "raw": "binary"}
     row = (1, 2, "3.25", "2018-12-15 10:02:11", "2018-12-15", True, b"\x00\xff")
     path = write_load(tmp_path, T, [row], schema, settings=DmsSettings(timestamp_column="dms_ts"))
     found = pq.ParquetFile(path)
@@ -36,7 +36,7 @@ def test_the_footer_holds_dms_types_and_nothing_of_arrow(tmp_path):
 
 
 def test_an_independent_reader_sees_the_same_values(tmp_path):
-    rows = [("U", 1001, "Søren's \"lamp\", 9”", "39.00"), ("D", 1002, None, None)]
+    rows = [("U", 1001, 'Søren\'s "lamp", 9”', "39.00"), ("D", 1002, None, None)]
     path = write_changes(tmp_path, T, rows, CLOSED, {"id": "int", "name": "string", "price": "decimal(10,2)"})
     assert [tuple(map(str, r)) for r in duckdb.sql(f"from '{path}'").fetchall()] == [tuple(map(str, r)) for r in rows]
 
@@ -85,7 +85,7 @@ def test_object_times_can_be_set(tmp_path):
 def test_given_commits_and_sequences_are_kept(tmp_path):
     settings = DmsSettings(timestamp_column="ts", sequence_column="seq")
     sequences = [change_sequence(CLOSED, n) for n in (9, 7)]
-    path = write_changes(tmp_path, T, [("I", 1), ("U", 1)], "20181215-100311204", {"id": "int"}, settings,
-                         commits=[CLOSED, CLOSED], sequences=sequences)
-    assert pq.read_table(path).to_pydict() == {
-        "Op": ["I", "U"], "ts": ["2018-12-15 10:03:11.204000"] * 2, "id": [1, 1], "seq": sequences}
+    path = write_changes(
+        tmp_path, T, [("I", 1), ("U", 1)], "20181215-100311204", {"id": "int"}, settings, commits=[CLOSED, CLOSED], sequences=sequences
+    )
+    assert pq.read_table(path).to_pydict() == {"Op": ["I", "U"], "ts": ["2018-12-15 10:03:11.204000"] * 2, "id": [1, 1], "seq": sequences}

@@ -1,4 +1,5 @@
 """The stand-in for DMS: the files say what the database says, whatever happens to tables, clocks and processes."""
+
 from __future__ import annotations
 
 import os
@@ -30,8 +31,7 @@ FULL = DmsSettings(timestamp_column="ts", sequence_column="seq")
 @pytest.fixture
 def source(tmp_path):
     with closing(sqlite3.connect(tmp_path / "sampledb.db")) as db:
-        db.execute("CREATE TABLE item (a INTEGER, b TEXT, price DECIMAL(10,2), at DATETIME, raw BLOB, "
-                   "PRIMARY KEY (a, b))")
+        db.execute("CREATE TABLE item (a INTEGER, b TEXT, price DECIMAL(10,2), at DATETIME, raw BLOB, PRIMARY KEY (a, b))")
     source = SqliteSource(tmp_path / "sampledb.db")
     source.install()
     return source
@@ -70,8 +70,14 @@ def replay(landing, key, table="item"):
 
 
 def test_each_step_of_a_transaction_is_kept_and_a_rolled_back_one_leaves_nothing(source, tmp_path):
-    run(source, "INSERT INTO item VALUES (1, 'x', 1, NULL, NULL)", *(f"UPDATE item SET price = {p}" for p in (2, 3, 2)),
-        "SAVEPOINT s", "DELETE FROM item", "ROLLBACK TO s")
+    run(
+        source,
+        "INSERT INTO item VALUES (1, 'x', 1, NULL, NULL)",
+        *(f"UPDATE item SET price = {p}" for p in (2, 3, 2)),
+        "SAVEPOINT s",
+        "DELETE FROM item",
+        "ROLLBACK TO s",
+    )
     with closing(sqlite3.connect(source.path)) as db:
         db.execute("UPDATE item SET price = 99")
         db.rollback()
@@ -83,8 +89,7 @@ def test_each_step_of_a_transaction_is_kept_and_a_rolled_back_one_leaves_nothing
 
 def test_values_arrive_in_the_declared_types(source, tmp_path):
     insert = "INSERT INTO item VALUES (?, ?, ?, ?, ?)"
-    run(source, (insert, (1, "é,\"'\n", "0.10", "2018-12-15 10:02:11.5", b"\x00\xff")),
-        (insert, (2, "", 12345678.9, "9999-12-31T23:59:59Z", None)))
+    run(source, (insert, (1, "é,\"'\n", "0.10", "2018-12-15 10:02:11.5", b"\x00\xff")), (insert, (2, "", 12345678.9, "9999-12-31T23:59:59Z", None)))
     source.drain(tmp_path / "landing", now=NOON)
     first, second = changes(tmp_path / "landing")
     assert (first["b"], first["price"], first["raw"]) == ("é,\"'\n", Decimal("0.10"), b"\x00\xff")
@@ -122,6 +127,7 @@ def test_what_the_load_holds_is_not_written_again_as_a_change(source, tmp_path):
 def test_a_load_that_was_killed_before_it_was_recorded_starts_over(source, tmp_path, monkeypatch):
     run(source, "INSERT INTO item (a, b) VALUES (1, 'x')")
     import dmscdc.capture.sqlite as module
+
     monkeypatch.setattr(module, "stamp_text", lambda moment: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         source.full_load(tmp_path, now=NOON)
@@ -136,8 +142,13 @@ def test_an_added_column_keeps_the_values_written_before_it_was_noticed(source, 
     source.full_load(tmp_path, now=NOON)
     run(source, "UPDATE item SET price = 5 WHERE a = 2")
     source.drain(tmp_path, now=at(1))
-    run(source, "ALTER TABLE item ADD COLUMN colour TEXT DEFAULT 'grey'", "UPDATE item SET colour = 'red' WHERE a = 1",
-        "INSERT INTO item (a, b) VALUES (3, 'x')", "DELETE FROM item WHERE a = 2")
+    run(
+        source,
+        "ALTER TABLE item ADD COLUMN colour TEXT DEFAULT 'grey'",
+        "UPDATE item SET colour = 'red' WHERE a = 1",
+        "INSERT INTO item (a, b) VALUES (3, 'x')",
+        "DELETE FROM item WHERE a = 2",
+    )
     source.drain(tmp_path, now=at(2))
     rows = changes(tmp_path)
     assert "colour" not in rows[0]
@@ -169,13 +180,13 @@ def test_odd_names_are_captured(tmp_path):
     source = SqliteSource(tmp_path / "odd.db", schema="shop")
     source.install()
     run(source, """INSERT INTO "it's ""odd"" 1" VALUES (1, 'x')""")
-    path, = source.drain(tmp_path / "landing", now=NOON)
-    assert path.parent.name == "it's \"odd\" 1"
+    (path,) = source.drain(tmp_path / "landing", now=NOON)
+    assert path.parent.name == 'it\'s "odd" 1'
     assert pq.read_table(path).to_pylist() == [{"Op": "I", "the key": 1, "select": "x"}]
 
 
 def _has_fts(db):
-    return any("FTS4" in option for option, in db.execute("PRAGMA compile_options"))
+    return any("FTS4" in option for (option,) in db.execute("PRAGMA compile_options"))
 
 
 def test_only_the_chosen_tables_are_captured(source, tmp_path):
@@ -203,9 +214,9 @@ def test_the_replay_of_the_files_equals_the_source(source, tmp_path):
             source.full_load(landing, settings, now=at(step))
         elif step == 90:
             run(source, "ALTER TABLE item ADD COLUMN note TEXT")
-        elif kind < .2:
+        elif kind < 0.2:
             source.flush(landing, settings, now=at(step))
-        elif kind < .25:
+        elif kind < 0.25:
             _flush_and_be_killed(source, landing, settings, at(step))
         else:
             _random_transaction(source, draw, step > 90)
@@ -223,20 +234,20 @@ def _random_transaction(source, draw, has_note):
     with closing(sqlite3.connect(source.path)) as db:
         for _ in range(draw.randint(1, 8)):
             key, price = (draw.randint(1, 6), draw.choice("xy")), draw.randint(0, 999) / 4
-            if draw.random() < .5:
+            if draw.random() < 0.5:
                 db.execute("INSERT OR REPLACE INTO item (a, b, price) VALUES (?, ?, ?)", (*key, price))
-            elif draw.random() < .6:
+            elif draw.random() < 0.6:
                 note = ", note = 'n' || price" if has_note else ""
                 db.execute(f"UPDATE item SET price = ?{note} WHERE a = ? AND b = ?", (price, *key))
             else:
                 db.execute("DELETE FROM item WHERE a = ? AND b = ?", key)
-        db.commit() if draw.random() < .8 else db.rollback()
+        db.commit() if draw.random() < 0.8 else db.rollback()
 
 
 def _flush_and_be_killed(source, landing, settings, now):
     "All files are there, the log knows nothing of it."
-    from dmscdc.capture.sqlite import refresh, see_changes, transaction
-    from dmscdc.capture.sqlite import name_batches, write_batches
+    from dmscdc.capture.sqlite import name_batches, refresh, see_changes, transaction, write_batches
+
     with closing(source.connect()) as db:
         with transaction(db):
             refresh(db, log_new=True)
@@ -252,14 +263,15 @@ def test_a_file_written_before_a_kill_keeps_its_columns_when_one_is_added_meanwh
     source.install()
     _flush_and_be_killed(source, tmp_path, DmsSettings(), NOON)
     run(source, "ALTER TABLE item ADD COLUMN note TEXT DEFAULT 'n'")
-    again, = source.drain(tmp_path, now=at(1))
+    (again,) = source.drain(tmp_path, now=at(1))
     assert again.name == "20181215-120000000.parquet" and "note" not in pq.read_schema(again).names
 
 
 def test_two_captures_at_once_write_every_change_once(source, tmp_path):
     stop, settings = threading.Event(), DmsSettings(batch_interval=0, sequence_column="seq")
-    captures = [threading.Thread(target=capture, args=(SqliteSource(source.path), tmp_path, settings),
-                                 kwargs={"stop": stop, "poll": .01}) for _ in range(2)]
+    captures = [
+        threading.Thread(target=capture, args=(SqliteSource(source.path), tmp_path, settings), kwargs={"stop": stop, "poll": 0.01}) for _ in range(2)
+    ]
     for thread in captures:
         thread.start()
     for i in range(60):
@@ -301,6 +313,7 @@ sqlite_source.SqliteSource({str(source.path)!r}).drain({str(tmp_path)!r}, settin
 
 class Hasty(SqliteSource):
     "A source that waits for no lock and tells `seen` of every statement before it runs."
+
     seen = staticmethod(lambda statement: None)
 
     def connect(self):
@@ -312,10 +325,10 @@ class Hasty(SqliteSource):
 @pytest.mark.parametrize("number", range(2, 10))
 def test_a_look_that_meets_a_lock_has_counted_and_told_every_file(source, tmp_path, number):
     """A user takes the database at each of capture's transactions in turn, and leaves before the next look."""
-    run(source, "INSERT INTO item (a, b) VALUES (1, 'x')", "CREATE TABLE other (id INTEGER PRIMARY KEY)",
-        "INSERT INTO other VALUES (1)")
+    run(source, "INSERT INTO item (a, b) VALUES (1, 'x')", "CREATE TABLE other (id INTEGER PRIMARY KEY)", "INSERT INTO other VALUES (1)")
     hasty, begun, told = Hasty(source.path), [], []
     with closing(sqlite3.connect(source.path, isolation_level=None)) as user:
+
         def lock(statement):
             if statement.startswith("BEGIN"):
                 begun.append(statement)
@@ -350,17 +363,20 @@ def test_a_load_has_the_columns_of_its_rows_whenever_the_table_changes(source, t
 
         with closing(hasty.connect()) as db:
             hasty.seen = alter
-            path, = load_table(db, tmp_path / "landing", TableRef("sampledb", "item"), now=NOON)
-    row, = pq.read_table(path).to_pylist()
+            (path,) = load_table(db, tmp_path / "landing", TableRef("sampledb", "item"), now=NOON)
+    (row,) = pq.read_table(path).to_pylist()
     assert int(row.pop("price", None) or row.pop("cost")) == 5
-    assert row in ({"a": 1, "b": "x", "at": None, "raw": None},
-                   {"a": 1, "b": "x", "at": None, "raw": None, "colour": "grey"})
+    assert row in ({"a": 1, "b": "x", "at": None, "raw": None}, {"a": 1, "b": "x", "at": None, "raw": None, "colour": "grey"})
     assert ("colour" in row) == (number <= 2 and "colour" in change)  # the second statement begins the snapshot
 
 
 def test_a_value_of_a_wrong_type_ends_a_capture_in_words_after_the_rest_was_written(source, tmp_path):
-    run(source, "CREATE TABLE other (id INTEGER PRIMARY KEY)", "INSERT INTO other VALUES (1)",
-        "INSERT INTO item (a, b, price) VALUES (1, 'x', 5), (2, 'y', 'cheap')")
+    run(
+        source,
+        "CREATE TABLE other (id INTEGER PRIMARY KEY)",
+        "INSERT INTO other VALUES (1)",
+        "INSERT INTO item (a, b, price) VALUES (1, 'x', 5), (2, 'y', 'cheap')",
+    )
     told = []
     with pytest.raises(WrongValue, match=r"^sampledb.item, a 2, b 'y', column price: 'cheap' is no decimal"):
         capture(source, tmp_path / "landing", on_files=told.extend)
@@ -390,28 +406,50 @@ def test_updates_carry_the_row_before_them_where_the_task_asks_for_it(source, tm
     run(source, ("UPDATE item SET a = ?, b = ?, price = ?, at = ?, raw = ?", last), "ALTER TABLE item ADD COLUMN more INT", ("DELETE FROM item", ()))
     source.drain(tmp_path / "landing", DmsSettings(before_image=which), now=NOON)
     images = [{name: value for name, value in row.items() if name.startswith("BI_")} for row in changes(tmp_path / "landing")]
-    old = dict(zip(["BI_a", "BI_b", "BI_price", "BI_at", "BI_raw"], [1, "it's", Decimal("0.10"), datetime(2018, 12, 15, 10, tzinfo=timezone.utc), b"\x00\xff"]))
+    old = dict(
+        zip(
+            ["BI_a", "BI_b", "BI_price", "BI_at", "BI_raw"],
+            [1, "it's", Decimal("0.10"), datetime(2018, 12, 15, 10, tzinfo=timezone.utc), b"\x00\xff"],
+        )
+    )
     assert [list(row) for row in images] == [columns + ["BI_more"] * (which == "all")] * 3 and images[0] == images[2] == dict.fromkeys(images[0])
     assert {name: value for name, value in images[1].items() if name != "BI_more"} == {name: old[name] for name in columns}
 
 
-@pytest.mark.parametrize("settings, words", [
-    (DmsSettings(preserve_transactions=True, cdc_path="cdc"), "PreserveTransactions=false"),
-    (DmsSettings(date_partition=True, date_partition_timezone="Asia/Kolkata"), "leave DatePartitionTimezone out"), (DmsSettings(bucket_folder="raw"), "leave BucketFolder out")])
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        (DmsSettings(preserve_transactions=True, cdc_path="cdc"), "PreserveTransactions=false"),
+        (DmsSettings(date_partition=True, date_partition_timezone="Asia/Kolkata"), "leave DatePartitionTimezone out"),
+        (DmsSettings(bucket_folder="raw"), "leave BucketFolder out"),
+    ],
+)
 def test_settings_that_triggers_cannot_follow_are_refused(tmp_path, settings, words):
-    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.execute("create table item (id integer primary key)")
-    with pytest.raises(BadSetting, match=words): capture(f"sqlite:{tmp_path / 'a.db'}", tmp_path / "landing", settings)
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db:
+        db.execute("create table item (id integer primary key)")
+    with pytest.raises(BadSetting, match=words):
+        capture(f"sqlite:{tmp_path / 'a.db'}", tmp_path / "landing", settings)
     assert not (tmp_path / "landing").exists()
 
 
 def test_date_folders_dropped_deletes_and_keys_of_deletes_are_followed(tmp_path):
     source = f"sqlite:{tmp_path / 'a.db'}"
-    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.executescript("create table item (id integer primary key, name text); insert into item values (1, 'a'), (2, 'b')")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db:
+        db.executescript("create table item (id integer primary key, name text); insert into item values (1, 'a'), (2, 'b')")
+
     def after(sql: str, hour: int, **more) -> list[str]:
-        with closing(sqlite3.connect(tmp_path / "a.db")) as db, db: db.executescript(sql)
+        with closing(sqlite3.connect(tmp_path / "a.db")) as db, db:
+            db.executescript(sql)
         paths = []
-        capture(source, tmp_path / "landing", DmsSettings(data_format="csv", date_partition=True, date_partition_delimiter="DASH", **more), clock=lambda: datetime(2018, 12, 15, hour, tzinfo=timezone.utc), on_files=paths.extend)
+        capture(
+            source,
+            tmp_path / "landing",
+            DmsSettings(data_format="csv", date_partition=True, date_partition_delimiter="DASH", **more),
+            clock=lambda: datetime(2018, 12, 15, hour, tzinfo=timezone.utc),
+            on_files=paths.extend,
+        )
         return [(str(path.relative_to(tmp_path / "landing/a/item")), path.read_text()) for path in paths]
+
     assert after("", 1) == [("LOAD00000001.csv", "1,a\n2,b\n")]
     assert after("delete from item where id = 1", 2, key_only_deletes=True) == [("2018-12-15/20181215-020000000.csv", "D,1,\n")]
     assert after("delete from item where id = 2", 3, cdc_inserts_and_updates=True) == []

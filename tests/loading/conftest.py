@@ -1,4 +1,5 @@
 """Every test of loading runs three times in make torture: small batches are folded here, in one task, and brought together as large ones are. In CI test_fold and test_order do."""
+
 import pytest
 
 from dmscdc.changes import stage as batch

@@ -1,4 +1,5 @@
 "What becomes of every row read: the sentence of a run adds up, and counts what a dictionary of rows before and after says."
+
 from __future__ import annotations
 
 import random
@@ -16,9 +17,12 @@ def played(rows: dict[int, str], changes: list[tuple]) -> tuple[dict[int, str], 
     "The rows after changes of the kinds I, U, D, and how many of them do not count because they lack a key."
     after, aside = dict(rows), 0
     for op, key, name in changes:
-        if key is None: aside += 1
-        elif op == "D": after.pop(key, None)
-        else: after[key] = name
+        if key is None:
+            aside += 1
+        elif op == "D":
+            after.pop(key, None)
+        else:
+            after[key] = name
     return after, aside
 
 
@@ -33,10 +37,12 @@ def test_every_row_read_is_counted_once(spark, tmp_path):
         done = world.changes(close, changes).go()
         named = {key for _, key, _ in changes if key is not None}
         want = {
-            "inserted": len(after.keys() - rows.keys()), "deleted": len(rows.keys() - after.keys()),
+            "inserted": len(after.keys() - rows.keys()),
+            "deleted": len(rows.keys() - after.keys()),
             "updated": sum(key in rows and after[key] != rows[key] for key in after),
             "unchanged": sum(rows.get(key) == after.get(key) for key in named),
-            "folded": len(changes) - aside - len(named), "aside": aside,
+            "folded": len(changes) - aside - len(named),
+            "aside": aside,
         }
         assert {name: done.rows[name] for name in want} == want and done.rows["read"] == sum(want.values()) == len(changes), changes
         rows = after
@@ -54,4 +60,10 @@ def test_a_row_that_changes_its_key_counts_for_both_keys(spark, tmp_path):
     world = World(tmp_path, spark, {**ITEM, "BI_id": "int"}).set(key="id")
     world.load([(1, "a"), (2, "b")], ITEM).go()
     done = world.changes(1, [("U", 9, "a", 1), ("U", 2, "c", 2)]).go()
-    assert {n: done.rows[n] for n in ("read", "inserted", "updated", "deleted", "folded")} == {"read": 2, "inserted": 1, "updated": 1, "deleted": 1, "folded": 0}
+    assert {n: done.rows[n] for n in ("read", "inserted", "updated", "deleted", "folded")} == {
+        "read": 2,
+        "inserted": 1,
+        "updated": 1,
+        "deleted": 1,
+        "folded": 0,
+    }

@@ -1,4 +1,5 @@
 "A run tells some of the rows that it has changed, as the source had them before and after."
+
 from __future__ import annotations
 
 import random
@@ -6,7 +7,6 @@ import random
 import pytest
 
 from dmscdc.history.sample import changed_by
-
 from world import World
 
 pytestmark = pytest.mark.test
@@ -42,14 +42,20 @@ def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark, partitio
             key = luck.randrange(16)
             op = luck.choice("UUD") if key in rows else "I"
             row = rows.pop(key) if op == "D" else draw()
-            if op != "D": rows[key] = row
+            if op != "D":
+                rows[key] = row
             lines.append((op, key, *row))
         done = w.changes(number, lines).go()
         expected = {}
         for key in before.keys() | rows.keys():
             was, now = before.get(key), rows.get(key)
-            if was == now: continue
-            cells = [(name, text(a), text(b)) for name, a, b in zip(SCHEMA, (key, *was) if was else (None,) * 3, (key, *now) if now else (None,) * 3) if not (was and now) or a != b]
+            if was == now:
+                continue
+            cells = [
+                (name, text(a), text(b))
+                for name, a, b in zip(SCHEMA, (key, *was) if was else (None,) * 3, (key, *now) if now else (None,) * 3)
+                if not (was and now) or a != b
+            ]
             expected[key] = ("updated" if was and now else "inserted" if now else "deleted", cells)
         assert len(expected) > 3 and told(asked(w, done)) == expected
         assert told(done) == expected or partition and done.lacks_sample

@@ -1,4 +1,5 @@
 "A damaged raw or lake file is never applied in part: the run says which file, row and column, and nothing has moved."
+
 from __future__ import annotations
 
 import io
@@ -7,12 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import evolve, read_footers
 from dmscdc.changes.stage import stage
 from dmscdc.errors import Unreadable
-
-from damage import DAMAGES, LIBRARIES, ROWS, SOURCE, damages, encoded, in_page, put, rows_of, to_nulls
 from tiers import sampled
 from world import World, closed, query
 
@@ -41,7 +41,7 @@ def test_a_damaged_change_file_refuses_its_batch_by_name(tmp_path, spark, partit
         looked += 1
     assert looked == DAMAGES
     put(path, encoded(rows_of("I", ROWS)))
-    assert w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [2 * ROWS]
+    assert w.go().verdict == "ok" and [n for (n,) in w.lake("count(*)")] == [2 * ROWS]
 
 
 def test_values_that_one_wrong_bit_made_nulls_refuse_a_batch_by_file_and_column(tmp_path, spark):
@@ -72,7 +72,12 @@ def test_a_lake_file_that_is_not_what_the_journal_says_is_never_rewritten(tmp_pa
     sound, before, looked = file.read_bytes(), w.table_state()[0], 0
     other = file.with_name("other")
     query(f"copy (from '{file}' limit 148) to '{other}' (format parquet)")
-    for what, raw in [("two rows are gone", other.read_bytes()), ("a bit in a page", in_page(sound, "_cdc_row", 0)), ("cut off", sound[:900]), ("empty", b"")]:
+    for what, raw in [
+        ("two rows are gone", other.read_bytes()),
+        ("a bit in a page", in_page(sound, "_cdc_row", 0)),
+        ("cut off", sound[:900]),
+        ("empty", b""),
+    ]:
         other.unlink(missing_ok=True)
         file.write_bytes(raw)
         done = w.go()
@@ -81,12 +86,13 @@ def test_a_lake_file_that_is_not_what_the_journal_says_is_never_rewritten(tmp_pa
         assert file.read_bytes() == raw and not any(word in done.words for word in LIBRARIES), what
         looked += 1
     file.write_bytes(sound)
-    assert looked == 4 and w.go().verdict == "ok" and [n for n, in w.lake("count(*)")] == [ROWS]
+    assert looked == 4 and w.go().verdict == "ok" and [n for (n,) in w.lake("count(*)")] == [ROWS]
 
 
 def test_a_file_of_which_other_rows_are_read_than_its_end_promised_is_named(tmp_path, spark, way):
     "Of three files one is another when it is read than when the batch was planned."
-    for number in range(3): put(tmp_path / f"{closed(number)}.parquet", encoded(rows_of("I", ROWS * number)))
+    for number in range(3):
+        put(tmp_path / f"{closed(number)}.parquet", encoded(rows_of("I", ROWS * number)))
     urls = {path.name: str(path) for path in sorted(tmp_path.iterdir())}
     footers = read_footers(urls)
     files = change_files(footers, urls, evolve("shop.item", (), footers).schema)

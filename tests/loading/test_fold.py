@@ -1,4 +1,5 @@
 "Random histories: what passes make of change files, wherever they are cut, is what applying one by one makes of them."
+
 from __future__ import annotations
 
 import random
@@ -7,7 +8,6 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
-
 from tiers import sampled
 from ways import taken
 from world import World, closed, replayed
@@ -24,11 +24,14 @@ def split_files(spark, size="2kb"):
     "Let Spark read one file in several tasks, and bring the changes of a key together, as it does with many and large files."
     names = ("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes")
     before = {n: spark.conf.get(n) for n in names}
-    for n, value in zip(names, (size, "1b")): spark.conf.set(n, value)
+    for n, value in zip(names, (size, "1b")):
+        spark.conf.set(n, value)
     try:
-        with taken("shuffled", spark): yield
+        with taken("shuffled", spark):
+            yield
     finally:
-        for n, value in before.items(): spark.conf.set(n, value)
+        for n, value in before.items():
+            spark.conf.set(n, value)
 
 
 def history(rng: random.Random, schema: dict[str, str], h: int) -> list[tuple]:
@@ -36,7 +39,13 @@ def history(rng: random.Random, schema: dict[str, str], h: int) -> list[tuple]:
     values = {"h": h, "a": None, "b": None, "c": None}
     rows = []
     for _ in range(rng.choice((0, 0, 1, 2, 4))):
-        values |= {"k": rng.randrange(3), "part": rng.choice("xy"), "a": rng.choice((None, rng.randrange(99))), "b": rng.choice((None, "", "ü")), "c": rng.randrange(99)}
+        values |= {
+            "k": rng.randrange(3),
+            "part": rng.choice("xy"),
+            "a": rng.choice((None, rng.randrange(99))),
+            "b": rng.choice((None, "", "ü")),
+            "c": rng.randrange(99),
+        }
         rows += [(rng.choice("IUUDD"), *[values[name] for name in schema])] * rng.choice((1, 1, 1, 2))
     return rows
 
@@ -55,7 +64,11 @@ def write_histories(w: World, rng: random.Random, key: tuple[str, ...], number: 
 CASES = [(("h", "k"), "hard", False, 1), (("h", "k"), "soft", True, 2), (("part", "k", "h"), "hard", True, 3), (("part", "k", "h"), "soft", False, 4)]
 
 
-@pytest.mark.parametrize("way, key, delete, sequences, seed", sampled([(way, *case) for way in ("direct", "shuffled") for case in CASES], ("direct", *CASES[1]), ("shuffled", *CASES[2])), indirect=["way"])
+@pytest.mark.parametrize(
+    "way, key, delete, sequences, seed",
+    sampled([(way, *case) for way in ("direct", "shuffled") for case in CASES], ("direct", *CASES[1]), ("shuffled", *CASES[2])),
+    indirect=["way"],
+)
 def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, delete, sequences, seed, way):
     rng = random.Random(seed)
     w = World(tmp_path, spark, {**KEYS, **VALUES}).set(key=key, delete=delete)

@@ -1,4 +1,5 @@
 "A table without a key: rows are only added, and never twice."
+
 from __future__ import annotations
 
 import pytest
@@ -15,8 +16,14 @@ def test_replay_rewind_and_late_files_never_double_a_row_and_updates_are_counted
     w = World(tmp_path, spark, SCHEMA).set(insert_only=True)
     w.load([(1, "a"), (1, "a")]).changes(2, [("I", 1, "a"), ("I", 1, "a"), ("I", 3, None)]).changes(4, [("I", 4, "b")])
     assert "2 inserted rows are equal to rows of the load" in w.go().words  # whose file is younger than the change files
-    rows = [(1, "a", "20181215-100002000.parquet", 0), (1, "a", "20181215-100002000.parquet", 1), (1, "a", "LOAD00000001.parquet#1", 0), (1, "a", "LOAD00000001.parquet#1", 1),
-            (3, None, "20181215-100002000.parquet", 2), (4, "b", "20181215-100004000.parquet", 0)]
+    rows = [
+        (1, "a", "20181215-100002000.parquet", 0),
+        (1, "a", "20181215-100002000.parquet", 1),
+        (1, "a", "LOAD00000001.parquet#1", 0),
+        (1, "a", "LOAD00000001.parquet#1", 1),
+        (3, None, "20181215-100002000.parquet", 2),
+        (4, "b", "20181215-100004000.parquet", 0),
+    ]
     assert w.lake(COLUMNS) == rows
     for asked in ({"kind": "replay", "files": [f"{closed(2)}.parquet"]}, {"kind": "rewind", "to": f"{closed(2)}.parquet"}):
         w.state.instruct(w.ref, asked)
@@ -24,9 +31,16 @@ def test_replay_rewind_and_late_files_never_double_a_row_and_updates_are_counted
         assert (done.verdict, done.rows["inserted"], w.lake(COLUMNS)) == ("ok", 0, rows), asked
     w.changes(3, [("U", 1, "x"), ("I", 5, "late"), ("D", 4, None)])
     done = w.go()
-    assert done.verdict == "attention" and "shop.item has no key: 2 updates and deletes were not applied, the first is row " in done.words and done.rows["inserted"] == 1
+    assert (
+        done.verdict == "attention"
+        and "shop.item has no key: 2 updates and deletes were not applied, the first is row " in done.words
+        and done.rows["inserted"] == 1
+    )
     assert w.lake(COLUMNS) == sorted([*rows, (5, "late", "20181215-100003000.parquet", 1)])
-    assert w.idle().verdict == "attention" and "updates and deletes that were not applied, because the table has no key: 2 rows of 1 file" in w.idle().words
+    assert (
+        w.idle().verdict == "attention"
+        and "updates and deletes that were not applied, because the table has no key: 2 rows of 1 file" in w.idle().words
+    )
 
 
 def test_an_unknown_op_is_refused_without_a_key_too(tmp_path, spark):
@@ -47,7 +61,7 @@ def test_a_replayed_file_leaves_no_row_behind_that_it_no_longer_holds(tmp_path, 
     assert (done.rows["inserted"], done.rows["updated"], done.rows["deleted"]) == (0, 1, 4) and "1 update or delete was not applied" in done.words
     kept = [(0, "load", "LOAD00000001.parquet#1", 0), (1, "other", f"{closed(1)}.parquet", 0), (9, "after", f"{closed(3)}.parquet", 0)]
     assert w.lake(COLUMNS) == sorted([*kept, (0, "second", f"{closed(2)}.parquet", 0)])
-    w.gone(closed(2)).changes(2, [("D", 1, "x")])   # and nothing at all
+    w.gone(closed(2)).changes(2, [("D", 1, "x")])  # and nothing at all
     w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(2)}.parquet"]})
     assert w.go().rows["deleted"] == 1 and w.lake(COLUMNS) == sorted(kept) and w.settled()
     w.state.instruct(w.ref, {"kind": "replay", "files": [f"{closed(n)}.parquet" for n in (1, 2, 3)]})

@@ -1,4 +1,5 @@
 "Columns of any name and letter case are loaded, folded, rewritten and laid out; the few that would collide are refused in words."
+
 from __future__ import annotations
 
 from decimal import Decimal
@@ -42,10 +43,14 @@ def play(w: World, key: str, *more: str, fixed: dict[str, str] = {}) -> None:
     assert (done := w.go()).verdict == "ok", done.words
     assert lake(w, key) == table
     half = {n: t for i, (n, t) in enumerate(w.schema.items()) if i % 2 or n in (key, *more) or n in fixed}
-    one, two = ({i: row | {n: v + "'" for n, v in fixed.items()} for i, row in rows_of(names, said, some).items()} for names, said, some in ((w.schema, "new", (1, 2, 8)), (half, "half", (2, 3, 9))))
+    one, two = (
+        {i: row | {n: v + "'" for n, v in fixed.items()} for i, row in rows_of(names, said, some).items()}
+        for names, said, some in ((w.schema, "new", (1, 2, 8)), (half, "half", (2, 3, 9)))
+    )
     w.changes(1, [("U" if i < 8 else "I", *row.values()) for i, row in one.items()] + [("D", *table[5].values())])
     w.changes(2, [("U" if i < 8 else "I", *row.values()) for i, row in two.items()], half)
-    for change in (one, two): table |= {i: {**dict.fromkeys(w.schema), **table.get(i, {}), **row} for i, row in change.items()}
+    for change in (one, two):
+        table |= {i: {**dict.fromkeys(w.schema), **table.get(i, {}), **row} for i, row in change.items()}
     del table[5]
     done = w.go()
     assert (done.verdict, done.rows["updated"], done.rows["inserted"], done.rows["deleted"]) == ("ok", 3, 2, 1), done.words
@@ -64,7 +69,11 @@ def test_a_key_of_columns_of_any_name(tmp_path, spark):
 
 @pytest.mark.torture
 def test_a_lake_laid_out_by_columns_of_any_name_with_all_the_others_beside_them(tmp_path, spark):
-    play(World(tmp_path, spark, {"id": "int", **TEXTS, **dict.fromkeys(PARTITIONS, "string")}).set(key="id", partition=PARTITIONS), "id", fixed={p: f"{i} b/ü" for i, p in enumerate(PARTITIONS)})
+    play(
+        World(tmp_path, spark, {"id": "int", **TEXTS, **dict.fromkeys(PARTITIONS, "string")}).set(key="id", partition=PARTITIONS),
+        "id",
+        fixed={p: f"{i} b/ü" for i, p in enumerate(PARTITIONS)},
+    )
 
 
 def put(w: World, name: str, *columns: tuple[str, list]) -> None:
@@ -73,9 +82,15 @@ def put(w: World, name: str, *columns: tuple[str, list]) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array(values) for _, values in columns], [name for name, _ in columns]), w.raw / f"{name}.parquet")
 
 
-BAD = [*[(((name, ["x"]),), f"has a column {name}; ") for name in REFUSED], *[(((name, ["x"]), (name, ["y"])), f"has 2 columns {name}") for name in TWICE if name != "Op"],
-       ((("price", [Decimal(10) ** 40]),), "column price has type decimal256(41, 0), which Spark cannot read: a decimal has at most 38 digits")]
-OPS = [((("Op", ["I"]), ("Op", ["x"])), "has 2 columns Op, DMS's own and one of the source"), ((("Op", [1]),), "column Op is bigint; a text was expected, I, U or D")]
+BAD = [
+    *[(((name, ["x"]),), f"has a column {name}; ") for name in REFUSED],
+    *[(((name, ["x"]), (name, ["y"])), f"has 2 columns {name}") for name in TWICE if name != "Op"],
+    ((("price", [Decimal(10) ** 40]),), "column price has type decimal256(41, 0), which Spark cannot read: a decimal has at most 38 digits"),
+]
+OPS = [
+    ((("Op", ["I"]), ("Op", ["x"])), "has 2 columns Op, DMS's own and one of the source"),
+    ((("Op", [1]),), "column Op is bigint; a text was expected, I, U or D"),
+]
 
 
 @pytest.mark.parametrize("columns, words", [*BAD, *OPS])
@@ -83,22 +98,38 @@ def test_columns_that_collide_with_ours_or_with_each_other_are_refused_in_words(
     w = World(tmp_path, spark, {"id": "int"}).set(key="id")
     put(w, "LOAD00000001", *columns, ("id", [1]))
     before, done = w.table_state(), w.go()
-    assert done.verdict == "refused" and f"LOAD00000001.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.table_state() == before
+    assert (
+        done.verdict == "refused"
+        and f"LOAD00000001.parquet{'' if words.startswith('has') else ':'} {words}" in done.words
+        and w.table_state() == before
+    )
     (w.raw / "LOAD00000001.parquet").unlink()
     w.load([(1,)])
     assert w.go().verdict == "ok"
     put(w, closed(1), *([("Op", ["I"])] if columns[0][0] != "Op" else []), *columns, ("id", [2]))
     before, done = w.table_state(), w.go()
-    assert done.verdict == "refused" and f"{closed(1)}.parquet{'' if words.startswith('has') else ':'} {words}" in done.words and w.table_state() == before
+    assert (
+        done.verdict == "refused"
+        and f"{closed(1)}.parquet{'' if words.startswith('has') else ':'} {words}" in done.words
+        and w.table_state() == before
+    )
 
 
-@pytest.mark.parametrize("columns, words", [(("op",), "its column op has the name of Op, our column for the operation, or differs from it only in the case of letters"), (("name", "Name"), "its columns name and Name differ only in the case of letters")])
+@pytest.mark.parametrize(
+    "columns, words",
+    [
+        (("op",), "its column op has the name of Op, our column for the operation, or differs from it only in the case of letters"),
+        (("name", "Name"), "its columns name and Name differ only in the case of letters"),
+    ],
+)
 def test_columns_that_readers_without_letter_case_take_for_one_are_refused_before_the_table_is_unreadable(tmp_path, spark, columns, words):
     w = World(tmp_path, spark, {"id": "int", **dict.fromkeys(columns, "string")}).set(key="id").load([(1, *columns)])
     assert (done := w.go()).verdict == "refused" and words in done.words and not w.files(), done.words
     (w.raw / "LOAD00000001.parquet").unlink()
     w.load([(1, *columns[:-1])], dict.fromkeys(["id", *columns[:-1]], "string") | {"id": "int"}).changes(1, [("U", 1, *columns)])
-    assert (done := w.go()).verdict == "refused" and words in done.words and [c.name for c in w.lake_table.head().schema] == ["id", *columns[:-1]], done.words
+    assert (done := w.go()).verdict == "refused" and words in done.words and [c.name for c in w.lake_table.head().schema] == ["id", *columns[:-1]], (
+        done.words
+    )
 
 
 def test_a_thousand_columns(tmp_path, spark):

@@ -1,4 +1,5 @@
 "Of two changes of one row the later one wins: which one is later, whatever Spark and the arrival do."
+
 from __future__ import annotations
 
 import itertools
@@ -9,6 +10,7 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from test_fold import split_files
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
 from dmscdc.changes.fold import places
@@ -20,8 +22,6 @@ from dmscdc.history.questions import blame
 from dmscdc.history.row import states_of
 from dmscdc.history.small import table_then
 from dmscdc.state.position import Position
-
-from test_fold import split_files
 from ways import EACH
 from world import World, closed
 
@@ -61,7 +61,13 @@ def test_files_are_applied_by_base_name_then_path_whenever_they_arrived(tmp_path
 
 
 def sequenced(w, close, rows, counters, **more):
-    w.changes(close, rows, **more, settings=DmsSettings(sequence_column="seq", row_group_length=2), sequences=[c if c is None else change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
+    w.changes(
+        close,
+        rows,
+        **more,
+        settings=DmsSettings(sequence_column="seq", row_group_length=2),
+        sequences=[c if c is None else change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters],
+    )
 
 
 def test_a_change_sequence_decides_and_a_disagreement_with_the_names_is_told(tmp_path, spark):
@@ -86,22 +92,34 @@ def as_number(path, kind: pa.DataType, column: str, digits: int = 35) -> None:
 STANDARD, ANOTHER = "AR_H_CHANGE_SEQ", "txseq"
 
 
-@pytest.mark.parametrize("kind, column, digits, told", [
-    (pa.decimal128(35, 0), STANDARD, 35, ""), (pa.decimal128(38, 0), STANDARD, 35, ""), (pa.float64(), STANDARD, 35, "AR_H_CHANGE_SEQ is double, which does not hold the 35 digits"),
-    (pa.float64(), ANOTHER, 35, "txseq is double, and so does not order the changes"), (pa.float32(), ANOTHER, 35, "txseq is float, and so does not order the changes"), (pa.decimal128(38, 0), ANOTHER, 35, ""), (pa.decimal128(38, 3), ANOTHER, 35, "txseq is decimal(38,3), and so does not order the changes"),
-    (pa.string(), STANDARD, 20, "AR_H_CHANGE_SEQ is '20181215100000000000' in the first row"),
-    (pa.string(), ANOTHER, 25, "txseq is '2018121510000000000000000' in the first row"), (pa.binary(), ANOTHER, 35, "35 digits of text were expected"),
-], ids=str)
+@pytest.mark.parametrize(
+    "kind, column, digits, told",
+    [
+        (pa.decimal128(35, 0), STANDARD, 35, ""),
+        (pa.decimal128(38, 0), STANDARD, 35, ""),
+        (pa.float64(), STANDARD, 35, "AR_H_CHANGE_SEQ is double, which does not hold the 35 digits"),
+        (pa.float64(), ANOTHER, 35, "txseq is double, and so does not order the changes"),
+        (pa.float32(), ANOTHER, 35, "txseq is float, and so does not order the changes"),
+        (pa.decimal128(38, 0), ANOTHER, 35, ""),
+        (pa.decimal128(38, 3), ANOTHER, 35, "txseq is decimal(38,3), and so does not order the changes"),
+        (pa.string(), STANDARD, 20, "AR_H_CHANGE_SEQ is '20181215100000000000' in the first row"),
+        (pa.string(), ANOTHER, 25, "txseq is '2018121510000000000000000' in the first row"),
+        (pa.binary(), ANOTHER, 35, "35 digits of text were expected"),
+    ],
+    ids=str,
+)
 def test_a_change_sequence_that_is_a_number_decides_where_it_is_exact_and_else_it_is_said(tmp_path, spark, kind, column, digits, told):
     settings = DmsSettings(sequence_column=column)
     w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")], settings=settings)
     for number, rows, counters in ((1, [("U", 1, "newest"), ("U", 2, "first")], (30, 10)), (2, [("U", 1, "x"), ("U", 2, "second")], (20, 40))):
         w.changes(number, rows, settings=settings, sequences=[change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
-    for path in w.raw.glob("*.parquet"): as_number(path, kind, column, digits)
+    for path in w.raw.glob("*.parquet"):
+        as_number(path, kind, column, digits)
     done = w.go()
     assert w.lake("id, name") == [(1, "x" if told else "newest"), (2, "second")]
     assert done.verdict == "attention" and (told or "the sequence decided") in done.words, done.words
-    if not told: assert w.lake(f"({column}::varchar)[-2:]") == [("30",), ("40",)]
+    if not told:
+        assert w.lake(f"({column}::varchar)[-2:]") == [("30",), ("40",)]
 
 
 def test_changes_that_a_resumed_task_sends_again_are_never_applied_over_what_is_newer(tmp_path, spark):
@@ -109,9 +127,17 @@ def test_changes_that_a_resumed_task_sends_again_are_never_applied_over_what_is_
     sequenced(w, 1, [("U", 1, "a"), ("I", 4, "four"), ("U", 1, "b")], (10, 11, 12))
     sequenced(w, 2, [("D", 2, None), ("D", 4, None), ("U", 3, "c")], (20, 21, 22))
     assert w.go().verdict == "ok"
-    sequenced(w, 9, [("U", 1, "a"), ("I", 4, "four"), ("U", 1, "b"), ("D", 2, None), ("D", 4, None), ("U", 3, "c"), ("U", 3, "new")], (10, 11, 12, 20, 21, 22, 30))
+    sequenced(
+        w,
+        9,
+        [("U", 1, "a"), ("I", 4, "four"), ("U", 1, "b"), ("D", 2, None), ("D", 4, None), ("U", 3, "c"), ("U", 3, "new")],
+        (10, 11, 12, 20, 21, 22, 30),
+    )
     done = w.go()
-    assert done.verdict == "ok" and f"{closed(9)}.parquet brought changes of 4 keys from before later ones that were applied, as a resumed task does" in done.words
+    assert (
+        done.verdict == "ok"
+        and f"{closed(9)}.parquet brought changes of 4 keys from before later ones that were applied, as a resumed task does" in done.words
+    )
     assert w.lake("id, name") == [(1, "b"), (3, "new")]
     sequenced(w, 20, [("I", 4, "four")], (11,))  # cut off before its delete comes again
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "b"), (3, "new")]
@@ -122,7 +148,10 @@ def test_what_was_put_before_the_load_is_applied_and_said_with_the_way_out(tmp_p
     w.changes(1, [("U", 1, "a"), ("I", 2, "b")], time=datetime(2018, 12, 15, 10, 1, tzinfo=timezone.utc))
     done = w.go()
     assert done.verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "b")]
-    assert f"{closed(1)}.parquet was put before the load and was applied on top of it. If the load has what it changes: dmscdc table rewind" in done.words, done.words
+    assert (
+        f"{closed(1)}.parquet was put before the load and was applied on top of it. If the load has what it changes: dmscdc table rewind"
+        in done.words
+    ), done.words
 
 
 def test_a_repeat_beside_a_newer_change_of_its_key_is_no_disagreement(tmp_path, spark):
@@ -136,7 +165,11 @@ def test_a_repeat_beside_a_newer_change_of_its_key_is_no_disagreement(tmp_path, 
 
 
 def test_what_came_again_from_before_the_known_files_is_held_against_the_rows_of_the_table(tmp_path, spark):
-    w = World(tmp_path, spark, SCHEMA | {"BI_id": "int"}).set(key="id").load([(n, "old", None) for n in (1, 2, 3, 4)], settings=DmsSettings(sequence_column="seq"))
+    w = (
+        World(tmp_path, spark, SCHEMA | {"BI_id": "int"})
+        .set(key="id")
+        .load([(n, "old", None) for n in (1, 2, 3, 4)], settings=DmsSettings(sequence_column="seq"))
+    )
     sequenced(w, 1, [("U", 1, "b", 1), ("D", 2, "old", None), ("U", 5, "moved", 4), ("I", 4, "another", None)], (12, 13, 14, 15))
     assert w.go().verdict == "ok"
     (w.raw / f"{closed(1)}.parquet").unlink()
@@ -197,14 +230,20 @@ def test_what_came_again_from_before_the_look_back_meets_the_deletes_that_the_kn
     sequenced(w, "20181217-110000000", [("U", 1, "a"), ("U", 1, "b"), ("U", 2, "x"), ("U", 3, "y"), ("I", 5, "new")], (10, 11, 12, 13, 30))
     done = w.go()
     assert (done.verdict, w.lake("id, name")) == ("ok", [(1, "b"), (2, "c"), (5, "new")]), done.words
-    assert "3 rows left out, because the table's row has a change that is as new or newer" in done.words and "changes of 1 key from before later ones" in done.words, done.words
+    assert (
+        "3 rows left out, because the table's row has a change that is as new or newer" in done.words
+        and "changes of 1 key from before later ones" in done.words
+    ), done.words
     assert "put before the load" not in done.words, "known files are no news, whenever they were put"
     w.state.instruct(w.ref, {"kind": "replay", "files": ["20181217-110000000.parquet"]})
     done = w.go()
     assert (done.verdict, w.lake("id, name")) == ("ok", [(1, "b"), (2, "c"), (5, "new")]) and "3 rows left out" in done.words, done.words
     sequenced(w, "20181217-120000000", [("U", 4, "back")], (9,))
     done = w.go()
-    assert done.verdict == "attention" and "1 change of 20181217-120000000.parquet has change sequences below what was applied, and no known file has had them" in done.words, done.words
+    assert (
+        done.verdict == "attention"
+        and "1 change of 20181217-120000000.parquet has change sequences below what was applied, and no known file has had them" in done.words
+    ), done.words
 
 
 @pytest.mark.parametrize("settings", [{"key": "id"}, {"key": "id", "reload": "difference"}, {"insert_only": True}], ids=lambda one: "-".join(one))
@@ -251,7 +290,9 @@ def test_a_table_without_a_key_is_told_of_repeats_of_the_load_of_late_ones_and_o
     sequenced(w, 40, [("I", 3, "b"), ("I", 6, "d")], (20, 30))
     sequenced(w, 41, [("I", 6, "d"), ("I", 6, "other values")], (30, 30))
     done = w.go()
-    assert done.verdict == "attention" and "2 rows left out that a resumed task has sent again" in done.words and "with other values" in done.words, done.words
+    assert done.verdict == "attention" and "2 rows left out that a resumed task has sent again" in done.words and "with other values" in done.words, (
+        done.words
+    )
     sequenced(w, 50, [("I", 7, "never seen")], (25,))
     done = w.go()
     assert done.verdict == "attention" and "nor the known files tell that these changes were applied before" in done.words, done.words
@@ -260,13 +301,24 @@ def test_a_table_without_a_key_is_told_of_repeats_of_the_load_of_late_ones_and_o
 
 @pytest.mark.parametrize("number, forgets, kind", [(0, False, "decimal"), (1, False, ""), (1, True, "decimal")])
 def test_whatever_resumed_tasks_send_again_the_table_is_that_of_each_change_once(tmp_path, spark, number, forgets, kind):
-    rng, has_key, rows, log, n = random.Random(number), number == 1, {1: "old", 2: "old"}, [], 0  # forgets: the known files are gone, so deletes are not known
-    w = World(tmp_path, spark, SCHEMA).set(**({"key": "id"} if has_key else {"insert_only": True})).load([*rows.items()], settings=DmsSettings(sequence_column="seq"))
-    for path in w.raw.glob("LOAD*") if kind else (): as_number(path, pa.decimal128(38, 0), "seq")
+    rng, has_key, rows, log, n = (
+        random.Random(number),
+        number == 1,
+        {1: "old", 2: "old"},
+        [],
+        0,
+    )  # forgets: the known files are gone, so deletes are not known
+    w = (
+        World(tmp_path, spark, SCHEMA)
+        .set(**({"key": "id"} if has_key else {"insert_only": True}))
+        .load([*rows.items()], settings=DmsSettings(sequence_column="seq"))
+    )
+    for path in w.raw.glob("LOAD*") if kind else ():
+        as_number(path, pa.decimal128(38, 0), "seq")
     every = [*rows.items()]  # of a table without a key
     for minute in range(1, 10):
         at = rng.randrange(len(log)) if log and rng.random() < 0.6 else len(log)
-        again = log[at:rng.randrange(at, len(log)) + 1] if at < len(log) else []
+        again = log[at : rng.randrange(at, len(log)) + 1] if at < len(log) else []
         new = []
         for _ in range(rng.randrange(1, 4)):
             key, n = rng.randrange(1, 6), n + 1
@@ -274,16 +326,21 @@ def test_whatever_resumed_tasks_send_again_the_table_is_that_of_each_change_once
             new.append(((op, key, None if op == "D" else f"v{n}"), n))
             every.append((key, f"v{n}"))
             rows |= {key: f"v{n}"}
-            if op == "D": del rows[key]
+            if op == "D":
+                del rows[key]
         log += new
         sequenced(w, minute, [row for row, _ in (*again, *new)], [place for _, place in (*again, *new)])
-        if kind: as_number(w.raw / f"{closed(minute)}.parquet", pa.decimal128(38, 0), "seq")
-        if minute % 3 and rng.random() < 0.5: continue  # two files of one batch may hold the same changes
+        if kind:
+            as_number(w.raw / f"{closed(minute)}.parquet", pa.decimal128(38, 0), "seq")
+        if minute % 3 and rng.random() < 0.5:
+            continue  # two files of one batch may hold the same changes
         done = w.go()
         assert sorted(w.lake("id, name")) == sorted(rows.items() if has_key else every), done.words
         assert done.verdict == "ok", done.words
-        for path in w.raw.glob("2018*") if forgets else (): path.unlink()
-    if forgets: return
+        for path in w.raw.glob("2018*") if forgets else ():
+            path.unlink()
+    if forgets:
+        return
     w.state.instruct(w.ref, {"kind": "replay", "files": [path.name for path in sorted(w.raw.glob("2018*"))[::2]]})
     w.go()
     assert sorted(w.lake("id, name")) == sorted(rows.items() if has_key else every)
@@ -293,20 +350,26 @@ def test_whatever_resumed_tasks_send_again_the_table_is_that_of_each_change_once
                 assert pq.read_table(w.raw / step.file.partition("#")[0])[column][step.row].as_py() == value, "the row that is named has it"
     else:
         sequenced(w, 30, [("I", 9, "another"), log[0][0]], [log[0][1]] * 2)
-        if kind: as_number(w.raw / f"{closed(30)}.parquet", pa.decimal128(38, 0), "seq")
+        if kind:
+            as_number(w.raw / f"{closed(30)}.parquet", pa.decimal128(38, 0), "seq")
         done = w.go()
-        assert (done.verdict, [(row["row"], row["reason"]) for row in done.not_applied][:1]) == ("attention", [(1, "its change sequence was applied before, with other values")])
+        assert (done.verdict, [(row["row"], row["reason"]) for row in done.not_applied][:1]) == (
+            "attention",
+            [(1, "its change sequence was applied before, with other values")],
+        )
         assert sorted(w.lake("id, name")) == sorted(every)
 
 
 @pytest.mark.parametrize("has_key", [True, False], ids=["a key", "no key"])
 def test_whatever_resumed_tasks_send_again_of_changes_with_before_images_counts_once(tmp_path, spark, has_key):
     rng, rows, log, n = random.Random(3), [(1, "old"), (2, "old")], [], 0
-    w = World(tmp_path, spark, SCHEMA | {"BI_id": "int"} | ({} if has_key else {"BI_name": "string"})).set(**({"key": "id"} if has_key else {"insert_only": True}))
+    w = World(tmp_path, spark, SCHEMA | {"BI_id": "int"} | ({} if has_key else {"BI_name": "string"})).set(
+        **({"key": "id"} if has_key else {"insert_only": True})
+    )
     w.load([(*row, None, None)[: 3 if has_key else 4] for row in rows], settings=DmsSettings(sequence_column="seq"))
     for minute in range(1, 9):
         at = rng.randrange(len(log)) if log and rng.random() < 0.6 else len(log)
-        again = log[at:rng.randrange(at, len(log)) + 1] if at < len(log) else []
+        again = log[at : rng.randrange(at, len(log)) + 1] if at < len(log) else []
         new = []
         for _ in range(rng.randrange(1, 4)):
             n, old = n + 1, rng.choice(rows) if rows else None
@@ -315,15 +378,23 @@ def test_whatever_resumed_tasks_send_again_of_changes_with_before_images_counts_
             row = (rng.choice([*free, old[0]] if op == "U" else free or [n + 10]), rng.choice(["a", f"v{n}"])) if op != "D" else old
             before = (old if op == "U" else (None, None))[: 1 if has_key else 2]
             new.append(((op, *row, *before), n))
-            if op != "I": rows.remove(old)
-            if op != "D": rows.append(row)
+            if op != "I":
+                rows.remove(old)
+            if op != "D":
+                rows.append(row)
         log += new
         sequenced(w, minute, [row for row, _ in (*again, *new)], [place for _, place in (*again, *new)])
-        if minute % 3 and rng.random() < 0.4: continue  # two files of one batch may hold the same changes
+        if minute % 3 and rng.random() < 0.4:
+            continue  # two files of one batch may hold the same changes
         done = w.go()
         assert (sorted(w.lake("id, name")), done.verdict) == (sorted(rows), "ok"), done.words
     w.go()
-    told = table_then(open_changelog(str(w.landing), w.ref, position=Position.from_json(w.lake_table.head().position), aside=aside_folder(str(w.root / "lake"), w.ref)), ["id"] if has_key else [])
+    told = table_then(
+        open_changelog(
+            str(w.landing), w.ref, position=Position.from_json(w.lake_table.head().position), aside=aside_folder(str(w.root / "lake"), w.ref)
+        ),
+        ["id"] if has_key else [],
+    )
     assert sorted(map(tuple, (row.values() for row in told.rows.select(["id", "name"]).to_pylist()))) == sorted(rows)
 
 
@@ -342,7 +413,8 @@ def test_a_timestamp_column_never_decides(tmp_path, spark):
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "newest")]
 
 
-def digits(*values): return ["" if v is None else v if isinstance(v, str) else change_sequence(moment_of("2018-12-15 10:00:00"), v) for v in values]
+def digits(*values):
+    return ["" if v is None else v if isinstance(v, str) else change_sequence(moment_of("2018-12-15 10:00:00"), v) for v in values]
 
 
 def test_a_sequence_that_contradicts_the_rows_of_one_file_is_told_with_both_rows(tmp_path, spark):

@@ -1,4 +1,5 @@
 "A new load of a table that is set to `--reload difference`: only what differs is written, and told to those who follow."
+
 from __future__ import annotations
 
 import json
@@ -11,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
-from dmscdc.history.feed import feed
 from dmscdc.history.changelog import open_changelog
+from dmscdc.history.feed import feed
 from dmscdc.service.config import write_config
 from dmscdc.state.position import Position, reload_folder
 from readers import FORMAT
@@ -50,7 +51,8 @@ def again(one: World, rows: list) -> None:
     typed("table", "rewind", one.table, "--reload", "--supersede", *folder(one))
 
 
-def folder(one: World) -> list[str]: return ["--folder", str(one.root)]
+def folder(one: World) -> list[str]:
+    return ["--folder", str(one.root)]
 
 
 def rows_of(one: World) -> dict[int, tuple]:
@@ -59,7 +61,11 @@ def rows_of(one: World) -> dict[int, tuple]:
     return {row["id"]: shown(row[1:]) for row in rows}
 
 
-def shown(values) -> tuple: return tuple(None if value is None else str(float(value) if i in (1, 2) else value.replace(tzinfo=None) if i == 3 else value) for i, value in enumerate(values))
+def shown(values) -> tuple:
+    return tuple(
+        None if value is None else str(float(value) if i in (1, 2) else value.replace(tzinfo=None) if i == 3 else value)
+        for i, value in enumerate(values)
+    )
 
 
 def delivered(one: World) -> list[dict]:
@@ -72,8 +78,10 @@ def applied(had: dict, rows: list[dict]) -> dict:
     "What a reader has after these rows."
     for row in rows:
         assert row["_change_type"] != "reset"
-        if row["_change_type"] in ("update_preimage", "delete"): assert had.pop(row["id"]) == shown([row[n] for n in NAMES[1:]])
-        else: had[row["id"]] = shown([row[n] for n in NAMES[1:]])
+        if row["_change_type"] in ("update_preimage", "delete"):
+            assert had.pop(row["id"]) == shown([row[n] for n in NAMES[1:]])
+        else:
+            had[row["id"]] = shown([row[n] for n in NAMES[1:]])
     return had
 
 
@@ -81,7 +89,9 @@ def applied(had: dict, rows: list[dict]) -> dict:
 def test_the_table_is_the_load_and_a_reader_is_told_of_the_rows_that_differ(one, seed):
     luck = random.Random(seed)
     before = {key: drawn(luck) for key in range(1, 30)}
-    after = {key: row if luck.random() < 0.6 else drawn(luck) for key, row in before.items() if luck.random() < 0.9} | {key: drawn(luck) for key in range(40, 45)}
+    after = {key: row if luck.random() < 0.6 else drawn(luck) for key, row in before.items() if luck.random() < 0.9} | {
+        key: drawn(luck) for key in range(40, 45)
+    }
     one.load([(key, *row) for key, row in before.items()], time=DAWN).changes(1, [("D", 29, *before[29]), ("I", 50, *drawn(luck))], time=FIRST)
     typed("table", "set", one.table, "--key", "id", "--reload", "difference", "--format", FORMAT, *folder(one))
     assert one.go().verdict == "ok"
@@ -95,10 +105,18 @@ def test_the_table_is_the_load_and_a_reader_is_told_of_the_rows_that_differ(one,
     wanted = {key: shown(row) for key, row in after.items()}
     assert rows_of(one) == wanted
     new, gone, other = wanted.keys() - had, had.keys() - wanted, {key for key in wanted.keys() & had if wanted[key] != had[key]}
-    assert {name: done.rows[name] for name in ("read", "inserted", "updated", "deleted", "unchanged")} == {"read": len(after), "inserted": len(new), "updated": len(other), "deleted": len(gone), "unchanged": len(after) - len(new) - len(other)}
+    assert {name: done.rows[name] for name in ("read", "inserted", "updated", "deleted", "unchanged")} == {
+        "read": len(after),
+        "inserted": len(new),
+        "updated": len(other),
+        "deleted": len(gone),
+        "unchanged": len(after) - len(new) - len(other),
+    }
     now = {row["id"]: row["_cdc_file"] for row in one.lake_table.read(one.spark).collect()}
     assert {key for key, file in now.items() if file == wrote.get(key)} == wanted.keys() - new - other  # nobody has touched these
-    past = open_changelog(str(one.landing), one.ref, position=Position.from_json(one.lake_table.head().position), reloads=reload_folder(str(one.root / "lake"), one.ref))
+    past = open_changelog(
+        str(one.landing), one.ref, position=Position.from_json(one.lake_table.head().position), reloads=reload_folder(str(one.root / "lake"), one.ref)
+    )
     by_spark = [row.asDict() for row in feed(one.spark, past, ["id"], position).rows.collect()]
     one.changes("20181215-130000000", [("U", 40, *drawn(luck))], time=LATER.replace(hour=13))
     assert one.go().verdict == "ok"
@@ -132,9 +150,12 @@ def test_a_reader_that_stands_elsewhere_starts_again(one):
 def test_the_table_is_replaced_where_nothing_can_be_compared_or_a_person_doubts_it(one, why):
     rows = [(1, "lamp", 1.0, 2, None), (2, "desk", 1.0, 2, None)]
     one.load(rows, time=DAWN).set(key="id", reload="replace" if why == "it is set to replace" else "difference").go()
-    if why == "a person asks": typed("table", "rewind", one.table, "--reload", *folder(one))
-    elif why == "a column is new": one.load([(*row, 1) for row in rows], {**ITEM, "more": "int"}, time=LATER)
-    else: again(one, rows)
+    if why == "a person asks":
+        typed("table", "rewind", one.table, "--reload", *folder(one))
+    elif why == "a column is new":
+        one.load([(*row, 1) for row in rows], {**ITEM, "more": "int"}, time=LATER)
+    else:
+        again(one, rows)
     assert one.go().rows["inserted"] == 2
 
 

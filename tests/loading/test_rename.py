@@ -1,4 +1,5 @@
 "A column that the source has renamed: recognised, made one column by `dmscdc table rename`, and taken back."
+
 from __future__ import annotations
 
 import json
@@ -29,7 +30,8 @@ def one(request, tmp_path, spark) -> World:
     "A table whose column qty is called quantity from its second file on."
     write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
     world, settings = World(tmp_path, spark, OLD), WAYS[request.param]
-    if request.param == "csv": world.set(columns=[])
+    if request.param == "csv":
+        world.set(columns=[])
     world.set(key="id").load([(1, 10, "lamp"), (2, 20, "desk"), (3, None, "tent"), (4, 40, "sofa")], settings=settings)
     world.changes(1, [("U", 2, 21, "desk"), ("I", 5, 50, "rug")], settings=settings)
     world.go()
@@ -40,7 +42,8 @@ def one(request, tmp_path, spark) -> World:
 WHOLE = [(1, 10, "Lamp"), (2, 21, "Desk"), (3, None, "tent"), (4, None, "sofa"), (5, 50, "rug"), (6, 60, "bed")]
 
 
-def number(value) -> int | None: return None if value is None else int(value)  # CSV without a definition is text
+def number(value) -> int | None:
+    return None if value is None else int(value)  # CSV without a definition is text
 
 
 def rows(one: World) -> list[tuple]:
@@ -60,12 +63,23 @@ def test_a_renaming_is_recognised_proposed_done_and_taken_back(one):
     assert [number(step["state"]["quantity"]) for step in life["steps"]] == [20, 21, 21] and life["lake"]["verdict"] in ("agrees", "not compared")
     then = json.loads(typed(one, "as-of", "shop.item", "--file", "load", "--json"))["first"]
     assert {int(row["id"]): row["quantity"] for row in then} == {1: "10", 2: "20", 3: None, 4: "40"}
-    one.changes(3, [("U", 3, 30, "tent"), ("D", 1, 10, "Lamp")], schema=NEW, settings=WAYS["csv" if one.raw.joinpath("LOAD00000001.csv").exists() else "parquet"])
+    one.changes(
+        3,
+        [("U", 3, 30, "tent"), ("D", 1, 10, "Lamp")],
+        schema=NEW,
+        settings=WAYS["csv" if one.raw.joinpath("LOAD00000001.csv").exists() else "parquet"],
+    )
     assert one.go().verdict == "ok" and rows(one) == [(2, 21, "Desk"), (3, 30, "tent"), *WHOLE[3:]]
     assert "every column is read under the name that its file has" in typed(one, "table", "rename", "shop.item", "--undo")
     one.go()
     assert {"qty", "quantity"} <= {c.name for c in one.lake_table.head().schema}
-    assert sorted((number(row["id"]), number(row["qty"]), number(row["quantity"])) for row in one.lake_table.read(one.spark).collect()) == [(2, 21, 21), (3, None, 30), (4, 40, None), (5, 50, None), (6, None, 60)]
+    assert sorted((number(row["id"]), number(row["qty"]), number(row["quantity"])) for row in one.lake_table.read(one.spark).collect()) == [
+        (2, 21, 21),
+        (3, None, 30),
+        (4, 40, None),
+        (5, 50, None),
+        (6, None, 60),
+    ]
     assert "no column has been renamed" in typed(one, "table", "rename", "shop.item", "--undo", code=2)
 
 

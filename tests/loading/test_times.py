@@ -1,4 +1,5 @@
 "Moments of one table in every form that DMS and its engines write: milliseconds and microseconds, with and without the mark of UTC, old 96-bit ones."
+
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
@@ -12,7 +13,13 @@ from world import World, closed
 pytestmark = pytest.mark.test
 
 FIRST = datetime(2018, 12, 15, 10, 3, 11, 204000, timezone.utc)
-FORMS = [pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ns")]  # the last is written as 96 bits
+FORMS = [
+    pa.timestamp("ms"),
+    pa.timestamp("us"),
+    pa.timestamp("ms", "UTC"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+]  # the last is written as 96 bits
 
 
 def put(world: World, name: str, rows: list[tuple[str | None, int, datetime]], form: pa.DataType) -> None:
@@ -21,7 +28,11 @@ def put(world: World, name: str, rows: list[tuple[str | None, int, datetime]], f
     at = pa.array([one // 1000 if form.unit == "ms" else one * 1000 if form.unit == "ns" else one for one in micros], pa.int64()).cast(form)
     columns = {"Op": list(ops)} if ops[0] else {}
     world.raw.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({**columns, "id": pa.array(keys, pa.int32()), "at": at}), world.raw / f"{name}.parquet", use_deprecated_int96_timestamps=form.unit == "ns")
+    pq.write_table(
+        pa.table({**columns, "id": pa.array(keys, pa.int32()), "at": at}),
+        world.raw / f"{name}.parquet",
+        use_deprecated_int96_timestamps=form.unit == "ns",
+    )
 
 
 def test_the_same_moments_whatever_form_a_file_has(spark, tmp_path):
@@ -33,5 +44,7 @@ def test_the_same_moments_whatever_form_a_file_has(spark, tmp_path):
         done = world.go()
         assert done.verdict == "ok", (form, done.words)
         wanted.update({key: moment for _, key, moment in changed})
-        assert world.lake('id, epoch_us("at")') == sorted((key, int(moment.timestamp()) * 1_000_000 + moment.microsecond) for key, moment in wanted.items()), form
+        assert world.lake('id, epoch_us("at")') == sorted(
+            (key, int(moment.timestamp()) * 1_000_000 + moment.microsecond) for key, moment in wanted.items()
+        ), form
     assert [str(c) for c in world.lake_table.head().schema] == ["id int", "at timestamp"]

@@ -1,4 +1,5 @@
 "Rows with `Op` T: the source's table was emptied there. Refused, or (`--when-gone empty`) the lake's table loses its rows at that place."
+
 from __future__ import annotations
 
 import random
@@ -40,20 +41,30 @@ def line(one: World):
     return open_changelog(str(one.landing), one.ref, position=Position.from_json(dict(one.lake_table.head().position)), aside=aside)
 
 
-def rows(one: World) -> list[tuple]: return one.lake("id, name")
+def rows(one: World) -> list[tuple]:
+    return one.lake("id, name")
 
 
-def right(one: World, key: str = "id") -> list[tuple]: return replayed(one.raw, [key], "id, name")
+def right(one: World, key: str = "id") -> list[tuple]:
+    return replayed(one.raw, [key], "id, name")
 
 
 def test_a_batch_with_a_truncate_is_refused_and_the_command_it_names_empties_the_table_at_that_place(tmp_path, spark):
     one = world(tmp_path, spark)
     one.changes(2, [("I", 5, "rug")]).changes(3, [("I", 6, "mat"), T, ("I", 1, "new lamp"), ("I", 9, "sofa")]).changes(4, [("U", 9, "couch")])
     refused = one.go()
-    assert refused.verdict == "refused" and "dmscdc table set shop.item --when-gone empty" in refused.words and rows(one) == [(1, "lamp!"), (2, "desk"), (3, "bed")]
+    assert (
+        refused.verdict == "refused"
+        and "dmscdc table set shop.item --when-gone empty" in refused.words
+        and rows(one) == [(1, "lamp!"), (2, "desk"), (3, "bed")]
+    )
     one.set(when_gone="empty")
     done = one.go()
-    assert done.verdict == "ok" and f"3 rows removed: row 2 of {closed(3)}.parquet says TRUNCATE" in done.words and f"1 change file before it not needed ({closed(2)}.parquet)" in done.words
+    assert (
+        done.verdict == "ok"
+        and f"3 rows removed: row 2 of {closed(3)}.parquet says TRUNCATE" in done.words
+        and f"1 change file before it not needed ({closed(2)}.parquet)" in done.words
+    )
     assert "5 rows read: 2 inserted, 3 folded into later ones" in done.words  # the TRUNCATE, what it ended, and what became of a later row
     assert rows(one) == right(one) == [(1, "new lamp"), (9, "couch")] and one.idle().verdict == "nothing"
 
@@ -71,9 +82,12 @@ def follow(spark, one: World, since: Position, had: dict[int, str]) -> tuple[Pos
     "What a reader of the feed has after it, and where it then stands."
     told = feed(spark, line(one), ["id"], since=since)
     for row in told.rows.collect():
-        if row["_change_type"] == "reset": had = {}
-        elif row["_change_type"] == "delete": had = {key: name for key, name in had.items() if key != row["id"]}
-        else: had = {**had, row["id"]: row["name"]}
+        if row["_change_type"] == "reset":
+            had = {}
+        elif row["_change_type"] == "delete":
+            had = {key: name for key, name in had.items() if key != row["id"]}
+        else:
+            had = {**had, row["id"]: row["name"]}
     return told.until, had
 
 
@@ -142,21 +156,34 @@ def test_a_moment_before_the_truncate_is_not_told(tmp_path, spark):
         as_of(spark, line(one), ["id"], at=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc))
 
 
-def numbered(*numbers: int): return [f"20181215100000{number:021d}" for number in numbers]
+def numbered(*numbers: int):
+    return [f"20181215100000{number:021d}" for number in numbers]
 
 
 def test_a_truncate_that_a_resumed_task_sends_again_empties_nothing_and_one_before_the_load_is_refused(tmp_path, spark):
     more = {"settings": DmsSettings(sequence_column="seq")}
-    one = World(tmp_path, spark, ITEM).set(key="id", when_gone="empty").load([(1, "lamp")]).changes(1, [T, ("I", 6, "rug"), ("I", 7, "mat")], sequences=numbered(7, 8, 9), **more)
+    one = (
+        World(tmp_path, spark, ITEM)
+        .set(key="id", when_gone="empty")
+        .load([(1, "lamp")])
+        .changes(1, [T, ("I", 6, "rug"), ("I", 7, "mat")], sequences=numbered(7, 8, 9), **more)
+    )
     assert one.go().verdict == "ok" and rows(one) == [(6, "rug"), (7, "mat")]
     one.changes(3, [T], sequences=numbered(7), **more)
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(6, "rug"), (7, "mat")]
     one.changes(5, [T, ("I", 8, "bed")], sequences=numbered(20, 21), **more).changes(6, [T], sequences=numbered(20), **more)  # in one pass
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(8, "bed")]
-    one.changes(7, [("U", 6, "rug!"), ("I", 7, "mat"), T, ("I", 8, "bed"), ("U", 8, "bed!")], sequences=numbered(10, 9, 20, 21, 22), **more)  # from before it, too
+    one.changes(
+        7, [("U", 6, "rug!"), ("I", 7, "mat"), T, ("I", 8, "bed"), ("U", 8, "bed!")], sequences=numbered(10, 9, 20, 21, 22), **more
+    )  # from before it, too
     assert one.go().verdict in ("ok", "attention") and rows(one) == [(8, "bed!")]
     assert sorted(map(tuple, as_of(spark, line(one), ["id"]).rows.select("id", "name").collect())) == [(8, "bed!")]
-    late = World(tmp_path / "late", spark, ITEM).set(key="id", when_gone="empty").load([(1, "lamp"), (2, "desk")]).changes(4, [("I", 8, "bed")], sequences=numbered(6), **more)
+    late = (
+        World(tmp_path / "late", spark, ITEM)
+        .set(key="id", when_gone="empty")
+        .load([(1, "lamp"), (2, "desk")])
+        .changes(4, [("I", 8, "bed")], sequences=numbered(6), **more)
+    )
     assert late.go().verdict == "ok"
     late.changes(2, [("I", 7, "sofa"), T, ("I", 1, "new")], sequences=numbered(1, 2, 3), **more)  # never applied, and its place is known
     assert late.go().verdict in ("ok", "attention") and rows(late) == [(1, "new"), (8, "bed")]
@@ -164,7 +191,12 @@ def test_a_truncate_that_a_resumed_task_sends_again_empties_nothing_and_one_befo
     late.changes(9, [T], sequences=numbered(4), **more)  # never applied, of another task: what of the table came after it?
     done = late.go()
     assert done.verdict == "attention" and "no file has had" in done.words and rows(late) == [(1, "new"), (8, "bed")]
-    early = World(tmp_path / "early", spark, ITEM).set(key="id", when_gone="empty").changes(1, [T], time=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc)).load([(1, "lamp")], time=datetime(2018, 12, 15, 10, 5, tzinfo=timezone.utc))
+    early = (
+        World(tmp_path / "early", spark, ITEM)
+        .set(key="id", when_gone="empty")
+        .changes(1, [T], time=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc))
+        .load([(1, "lamp")], time=datetime(2018, 12, 15, 10, 5, tzinfo=timezone.utc))
+    )
     refused = early.go()
     assert refused.verdict == "refused" and "put before the load" in refused.words and "--supersede" in refused.words and rows(early) == [(1, "lamp")]
 
@@ -174,9 +206,15 @@ def test_a_pass_that_has_no_spark_yet_leaves_out_what_came_again_from_before_the
     more = {"settings": DmsSettings(sequence_column="seq")}
     one = World(tmp_path, spark, ITEM).load([(1, "lamp")]).changes(1, [("U", 1, "lamp!"), T, ("I", 7, "mat")], sequences=numbered(1, 2, 3), **more)
 
-    def typed(*words: str) -> str: return subprocess.run([Path(sys.executable).with_name("dmscdc"), *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    def typed(*words: str) -> str:
+        return subprocess.run(
+            [Path(sys.executable).with_name("dmscdc"), *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ).stdout
 
-    typed("init", "--landing", str(one.landing), "--lake", str(one.root / "lake"), "--settle", "0"), typed("table", "set", "shop.item", "--key", "id", "--when-gone", "empty")
+    (
+        typed("init", "--landing", str(one.landing), "--lake", str(one.root / "lake"), "--settle", "0"),
+        typed("table", "set", "shop.item", "--key", "id", "--when-gone", "empty"),
+    )
     assert "1 table: 1 ok" in typed("pass")
     one.changes(5, [("U", 1, "lamp!"), ("I", 7, "mat"), ("I", 8, "bed")], sequences=numbered(1, 3, 4), **more)
     said = typed("pass")

@@ -1,4 +1,5 @@
 """A table whose load lies in one place and whose changes in another, as two tasks of DMS write it."""
+
 from __future__ import annotations
 
 import json

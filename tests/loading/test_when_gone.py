@@ -1,4 +1,5 @@
 "A table whose folder holds no file any more: a person is asked, or the setting `--when-gone` has said what becomes of it."
+
 from __future__ import annotations
 
 import shutil
@@ -24,7 +25,8 @@ def world(tmp_path, spark, **settings) -> World:
     return one
 
 
-def rows(one: World) -> list[tuple]: return one.lake("id, name") if one.lake_table.head().rows else []
+def rows(one: World) -> list[tuple]:
+    return one.lake("id, name") if one.lake_table.head().rows else []
 
 
 def test_a_person_is_asked_and_told_of_both_ways(tmp_path, spark):
@@ -32,7 +34,12 @@ def test_a_person_is_asked_and_told_of_both_ways(tmp_path, spark):
     shutil.rmtree(one.raw)
     for _ in range(2):
         done = one.idle()
-        assert done.verdict == "attention" and "no longer holds any file" in done.words and "dmscdc table accept shop.item" in done.words and "--when-gone empty" in done.words
+        assert (
+            done.verdict == "attention"
+            and "no longer holds any file" in done.words
+            and "dmscdc table accept shop.item" in done.words
+            and "--when-gone empty" in done.words
+        )
     assert rows(one) == [(1, "lamp!"), (2, "desk")]
 
 
@@ -50,7 +57,9 @@ def test_a_table_that_follows_is_empty_once_and_goes_on_with_what_comes(tmp_path
     done = one.go()
     assert done.verdict == "ok" and "2 rows removed: its folder" in done.words and "loses all rows" in done.plan["sentence"]
     assert rows(one) == [] and one.lake_table.head().rows == 0 and one.idle().verdict == "nothing"
-    one.changes(2, [("I", 7, "tent"), ("U", 1, "who?")], time=datetime(2018, 12, 15, 10, 0, 3, tzinfo=timezone.utc))  # the task goes on without a new load
+    one.changes(
+        2, [("I", 7, "tent"), ("U", 1, "who?")], time=datetime(2018, 12, 15, 10, 0, 3, tzinfo=timezone.utc)
+    )  # the task goes on without a new load
     assert one.go().verdict == "attention" and rows(one) == [(1, "who?"), (7, "tent")]
     past = open_changelog(str(one.landing), one.ref, position=Position.from_json(dict(one.lake_table.head().position)))
     assert span(past, reader).reset and [file.name for file in past.files] == ["20181215-100002000.parquet"]

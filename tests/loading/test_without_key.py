@@ -1,4 +1,5 @@
 "A table without a key: updates and deletes take one equal row, where the files say what a row was before; and rows that stand in the load and behind it."
+
 from __future__ import annotations
 
 import json
@@ -34,7 +35,8 @@ def one(tmp_path, spark) -> World:
     return World(tmp_path, spark, ITEM)
 
 
-def lake(one: World) -> Counter: return Counter((row["item"], row["price"]) for row in one.lake_table.read(one.spark).collect())
+def lake(one: World) -> Counter:
+    return Counter((row["item"], row["price"]) for row in one.lake_table.read(one.spark).collect())
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -51,9 +53,12 @@ def test_the_lake_has_each_row_as_often_as_the_source(one, seed):
             op, place = luck.choice("IUUD") if source else "I", luck.randrange(len(source) or 1)
             new = drawn()
             lines.append((op, *(source[place] if op == "D" else new), *(source[place] if op == "U" else (None, None))))
-            if op == "I": source.append(new)
-            elif op == "U": source[place] = new
-            else: del source[place]
+            if op == "I":
+                source.append(new)
+            elif op == "U":
+                source[place] = new
+            else:
+                del source[place]
         one.changes(file, lines, BOTH, settings=task)
         done = one.go()
         assert done.verdict == "ok", done.words
@@ -65,7 +70,9 @@ def test_the_lake_has_each_row_as_often_as_the_source(one, seed):
 
 def test_a_column_of_the_source_without_a_before_image_is_not_taken_for_one_that_dms_adds(tmp_path, spark):
     one = World(tmp_path, spark, {**ITEM, "note": "string"}).set(insert_only=True).load([("lamp", 1, "mine"), ("lamp", 1, "yours")], time=DAWN)
-    one.changes(1, [("D", "lamp", 1, "yours", None, None)], {**ITEM, "note": "string", **{name: kind for name, kind in BOTH.items() if name not in ITEM}})
+    one.changes(
+        1, [("D", "lamp", 1, "yours", None, None)], {**ITEM, "note": "string", **{name: kind for name, kind in BOTH.items() if name not in ITEM}}
+    )
     done = one.go()
     assert done.verdict == "attention" and done.rows["left_out"] == 1 and len(one.lake("item")) == 2
 
@@ -98,13 +105,20 @@ def test_changes_that_only_a_key_could_apply_are_named_in_every_answer_and_nothi
     one.set(insert_only=True)
     done = one.go()
     file = closed(1) + ".parquet"
-    places = [{"file": file, "row": 2, "reason": "a delete, not applied, because the table has no key"},
-              {"file": file, "row": 3, "reason": "an update, not applied, because the table has no key"}]
+    places = [
+        {"file": file, "row": 2, "reason": "a delete, not applied, because the table has no key"},
+        {"file": file, "row": 3, "reason": "an update, not applied, because the table has no key"},
+    ]
     assert (done.verdict, list(done.not_applied), done.rows["left_out"]) == ("attention", places, 2)
-    assert "2 updates and deletes were not applied, the first is row 2 of" in done.words and lake(one) == Counter([("lamp", 1), ("desk", 2), ("tent", 3)])
+    assert "2 updates and deletes were not applied, the first is row 2 of" in done.words and lake(one) == Counter(
+        [("lamp", 1), ("desk", 2), ("tent", 3)]
+    )
     told = json.loads(typed(one, "status", "--json", code=3))[0]
     assert (told["not_applied"], told["verdict"]) == (places, "attention")  # and stays so
-    assert [(row["row"], json.loads(row["text"])["item"]) for row in json.loads(typed(one, "quarantine", "show", "shop.item", "--json"))] == [(1, "lamp"), (2, "desk")]
+    assert [(row["row"], json.loads(row["text"])["item"]) for row in json.loads(typed(one, "quarantine", "show", "shop.item", "--json"))] == [
+        (1, "lamp"),
+        (2, "desk"),
+    ]
     for words in (["history", "shop.item", "--key", "item=lamp"], ["history", "shop.item", "--where", "item = lamp"]):
         said = typed(one, *words, code=3)
         assert "delete, not applied: the table has no key" in said and "agrees with the files" not in said and "differs: 1 update or delete" in said
@@ -112,11 +126,12 @@ def test_changes_that_only_a_key_could_apply_are_named_in_every_answer_and_nothi
     assert "agrees with the files" in said and "1 update was not applied, because the table has no key; an update does not say which row" in said
     for words in (["find", "shop.item", "item=lamp"], ["changes", "shop.item"], ["as-of", "shop.item"]):
         assert "not applied: 2 updates and deletes of a table without a key" in typed(one, *words)
-    assert [(line["op"], line["meant"]) for line in json.loads(CliRunner().invoke(app, ["changes", "shop.item", "--json", "--folder", str(one.root)]).stdout)] == [
-        ("I", "inserted"), ("D", "delete, not applied: the table has no key"), ("U", "update, not applied: the table has no key")]
+    assert [
+        (line["op"], line["meant"])
+        for line in json.loads(CliRunner().invoke(app, ["changes", "shop.item", "--json", "--folder", str(one.root)]).stdout)
+    ] == [("I", "inserted"), ("D", "delete, not applied: the table has no key"), ("U", "update, not applied: the table has no key")]
     typed(one, "quarantine", "drop", "shop.item")
     assert one.go().verdict == "nothing" and json.loads(typed(one, "status", "--json"))[0]["not_applied"] == []
-
 
 
 def test_what_waits_may_repeat_rows_which_a_pass_leaves_out_and_what_is_accepted_is_not_undecided(one):

@@ -1,4 +1,5 @@
 """Explorations, executed as papermill does it, over a landing and kept runs; DuckDB reads the same files."""
+
 from __future__ import annotations
 
 import json
@@ -30,9 +31,9 @@ pytestmark = pytest.mark.proof
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from front_page import a_line, stamp  # noqa: E402
+from test_pages import a_report, asked  # noqa: E402
 
 from rooms import Room  # noqa: E402
-from test_pages import a_report, asked  # noqa: E402
 
 EXPLORE = Path(__file__).parents[2] / "notebooks" / "explore"
 TABLE, BEGIN = "sampledb.product", datetime(2018, 12, 13, 10, tzinfo=timezone.utc)
@@ -41,6 +42,7 @@ TABLE, BEGIN = "sampledb.product", datetime(2018, 12, 13, 10, tzinfo=timezone.ut
 @dataclass(frozen=True)
 class Ran:
     "An executed exploration."
+
     path: Path
     error: BaseException | None
 
@@ -68,7 +70,9 @@ def house(tmp_path_factory) -> Path:
             RunLog(home / "runs").append(line)
     for number in range(3):
         span = {"start": stamp(BEGIN + timedelta(minutes=40 * number)), "end": stamp(BEGIN + timedelta(minutes=40 * number, seconds=12))}
-        RunLog(home / "runs").append({**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"})
+        RunLog(home / "runs").append(
+            {**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"}
+        )
     return home
 
 
@@ -79,6 +83,7 @@ def run(tmp_path_factory):
     def execute(name: str, **parameters) -> Ran:
         path = home / f"{name}.ipynb"
         return Ran(path, executed(EXPLORE / f"{name}.ipynb", parameters, path, Watch(), {}))
+
     return execute
 
 
@@ -88,7 +93,7 @@ def test_run_reports_opens_the_ledger_says_failures_in_words_and_links_reports(h
     assert "'13 of 13 runs, of 2 tables'" in ran.text("text/plain")
     assert re.search(r"<td>3</td>\s*<td>1</td>.*?<td>row 2 has two addresses</td>", ran.text(), re.DOTALL)
     links = re.findall(r'<a href="([^"]+\.html)"', ran.text())
-    kept = [house / "runs" / one for one, in asked(house / "runs", "select html from run_log")]
+    kept = [house / "runs" / one for (one,) in asked(house / "runs", "select html from run_log")]
     assert sorted(links) == sorted(map(str, kept)) and ran.text().count("<figure") == 3
 
 
@@ -104,7 +109,9 @@ def test_volumes_and_lag_counts_files_operations_and_delays(house, run):
     counts = dict(duckdb.sql(f"select Op, count(*) from read_parquet('{house}/landing/sampledb/product/2018*.parquet') group by 1").fetchall())
     assert f"Rows over time: {counts['I']:,} inserted, {counts['U']:,} updated, {counts['D']:,} deleted." in ran.text()
     assert "Bytes that landed over time" in ran.text() and "written to the lake" not in ran.text()
-    assert "Files over time: 40 in all." in ran.text() and re.search(r"<td>40</td>\s*<td>\d+</td>\s*<td>4</td>\s*<td>2018-12-13 11:30</td>", ran.text())
+    assert "Files over time: 40 in all." in ran.text() and re.search(
+        r"<td>40</td>\s*<td>\d+</td>\s*<td>4</td>\s*<td>2018-12-13 11:30</td>", ran.text()
+    )
     assert re.search(r"<th>closing</th>\s*<td>40.0</td>\s*<td>105.0</td>\s*<td>90.0</td>", ran.text())  # of 90, 100, 110 and 120 seconds
 
 
@@ -119,7 +126,8 @@ LOOKING = ["on_call", "row_history", "run_reports", "volumes_and_lag"]
 def shown(ran: Ran, *homes: Path) -> str:
     "All outputs and the error, wherever the folders lie."
     text = f"{ran.text()} {ran.text('text/plain')} {ran.error}"
-    for home in {place for home in homes for place in (home, home.resolve())}: text = text.replace(str(home), "home")
+    for home in {place for home in homes for place in (home, home.resolve())}:
+        text = text.replace(str(home), "home")
     return re.sub(r"\S*(\.\./)+\S*|\x1b\[[0-9;]*m", "", text)
 
 
@@ -150,7 +158,12 @@ def lived(tmp_path_factory, spark) -> Path:
     write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"], time=BEGIN)
     open_state(f"sqlite:{home}/state.db").put_settings(TableRef.parse(TABLE), key="id")
     _passed(spark, home, BEGIN + timedelta(minutes=5))
-    happened = [("U", "Sample Product", price), ("U", "Trail Lantern 350", "44.00"), ("D", "Trail Lantern 350", "44.00"), ("I", "Trail Lantern 400", "49.00")]
+    happened = [
+        ("U", "Sample Product", price),
+        ("U", "Trail Lantern 350", "44.00"),
+        ("D", "Trail Lantern 350", "44.00"),
+        ("I", "Trail Lantern 400", "49.00"),
+    ]
     for number, (op, name, price) in enumerate(happened):
         time = BEGIN + timedelta(minutes=20 * number + 3)
         write_changes(home / "landing", TABLE, [(op, key, name, *kind, price)], time, COLUMNS["product"], time=time)
@@ -199,7 +212,12 @@ def test_the_page_about_clusters_makes_its_files_and_boto3_knows_its_requests(ru
     ran = run("on_a_cluster", folder=str(tmp_path))
     assert ran.error is None
     assert {path.name for path in (tmp_path / "programs").iterdir()} == {"inside.py", "one_table.py", "glue_pass.py"}
-    said = ["".join(out["text"]) for cell in json.loads(ran.path.read_text())["cells"] for out in cell.get("outputs", ()) if out["output_type"] == "stream"]
+    said = [
+        "".join(out["text"])
+        for cell in json.loads(ran.path.read_text())["cells"]
+        for out in cell.get("outputs", ())
+        if out["output_type"] == "stream"
+    ]
     requests = [json.loads(text) for text in said if text.startswith("{")]
     assert len(requests) == 3 and [complaint(service, request) for service, request in zip(REQUESTS, requests)] == ["", "", ""]
     assert "inside.py" in str(requests[0]) and "inside.py" in str(requests[1]) and requests[2]["DefaultArguments"]["--additional-python-modules"]
@@ -211,7 +229,8 @@ def test_a_request_that_boto3_would_not_send_is_not_shown(wrong):
     assert json.loads(checked("glue", "CreateJob", good)) == good and complaint("glue", good) == ""
     bad = {**good, **wrong} if wrong else {"Name": "x"}
     assert complaint("glue", bad)
-    with pytest.raises(ValueError, match="glue CreateJob: "): checked("glue", "CreateJob", bad)
+    with pytest.raises(ValueError, match="glue CreateJob: "):
+        checked("glue", "CreateJob", bad)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 99, 100, 101, 1_000])

@@ -1,4 +1,5 @@
 """The front page and the pages of tables: all runs, found by a filter in a browser without a network, written as the run log grows. DuckDB reads the run log."""
+
 from __future__ import annotations
 
 import html
@@ -12,7 +13,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import awkward
 import duckdb
 import nbformat
 import pandas as pd
@@ -20,12 +20,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from typer.testing import CliRunner
 
+import awkward
 from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.runs import charts
 from dmscdc.runs import pages as front_page
-from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.log import RECORD, RunLog
+from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.report import render, report_html, said_html
 from dmscdc.runs.store import FolderRunStore
 from dmscdc.service.exploring import sorted_by_click
@@ -62,7 +63,11 @@ def a_report(runs: Path, line: dict[str, Any], *cells: Any, **found: Any) -> Pat
 
 def written(runs: Path) -> dict[str, tuple[int, int]]:
     "Every file with what changes when it is written."
-    return {str(path.relative_to(runs)): (path.stat().st_ino, path.stat().st_mtime_ns) for path in runs.rglob("*") if path.is_file() and path.name[0] != "."}
+    return {
+        str(path.relative_to(runs)): (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in runs.rglob("*")
+        if path.is_file() and path.name[0] != "."
+    }
 
 
 class Counting(FolderRunStore):
@@ -112,14 +117,17 @@ def shown(browser):
         return page
 
     yield show
-    for context in contexts: context.close()
+    for context in contexts:
+        context.close()
     assert requests and all(url.startswith("file://") for url in requests), requests
     assert errors == []
 
 
 def visible(page) -> list[str]:
     "The rows that one sees, as text."
-    return page.eval_on_selector_all("tr[data-verdict]", "rows => rows.filter(row => row.offsetParent !== null).map(row => row.innerText.replace(/\\s+/g, ' '))")
+    return page.eval_on_selector_all(
+        "tr[data-verdict]", "rows => rows.filter(row => row.offsetParent !== null).map(row => row.innerText.replace(/\\s+/g, ' '))"
+    )
 
 
 def test_every_page_is_under_500_kb_and_a_browser_has_few_parts_to_paint(runs, shown):
@@ -180,7 +188,9 @@ def test_from_the_front_page_to_a_table_to_the_report_of_a_run_and_back(runs, sh
 
 
 def test_numbers_of_a_table_s_page_are_those_of_the_ledger(runs, shown):
-    rows = shown(runs / "tables" / f"{ONE}.html").eval_on_selector_all("tr[data-verdict]", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
+    rows = shown(runs / "tables" / f"{ONE}.html").eval_on_selector_all(
+        "tr[data-verdict]", "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
     query = f"""select start, job, rows.read, rows.inserted, rows.updated, rows.deleted from run_log where "table" = '{ONE}' order by start desc"""
     expected = [(start[:19].replace("T", " "), job, *(f"{count or 0:,}" for count in counts)) for start, job, *counts in asked(runs, query)]
     assert [(*row[:2], *row[3:7]) for row in rows] == expected
@@ -219,11 +229,40 @@ BROKEN = """() => {
 @pytest.mark.parametrize("width", [1280, 390])
 def test_words_in_tables_are_not_broken_and_long_values_do_not_widen_the_page(tmp_path, shown, width):
     long, words = "sqlite:/" + "x" * 300, "different 1: id=1 (name, price), not explained by any landed change yet; " * 9
-    proof = {"command": f"dmscdc reconcile sampledb.product --source {long}", "compared": "id, name, price", "differences": {"different": 1}, "words": words, "under_way": long}
-    differences = [{"kind": kind, "key": f"id={long}", "in_flight": "", "column": "category", "source": long, "lake": words} for kind in ("different", "missing")]
-    report = a_report(tmp_path / "runs", lines(1, 1)[0], totals=[{"side": "source", "rows": 25, "hash": "f" * 16}], differences=differences, proof=proof).with_suffix(".html")
-    steps = [{"step": 1, "when": "2018-12-15 10:03:11", "what": what, "changes": words, "file": "20181215-100311204.parquet", "row": 1, "put": "", "in the lake since": words} for what in ("inserted", "deleted")]
-    life = {"key": "id=1", "verdict": "ok", "says": [words], "lines": [{**step, "life": 1} for step in steps], "columns": list(steps[0]), "lake": [{"Op": "I", "category": "Outdoor", "name": long}]}
+    proof = {
+        "command": f"dmscdc reconcile sampledb.product --source {long}",
+        "compared": "id, name, price",
+        "differences": {"different": 1},
+        "words": words,
+        "under_way": long,
+    }
+    differences = [
+        {"kind": kind, "key": f"id={long}", "in_flight": "", "column": "category", "source": long, "lake": words} for kind in ("different", "missing")
+    ]
+    report = a_report(
+        tmp_path / "runs", lines(1, 1)[0], totals=[{"side": "source", "rows": 25, "hash": "f" * 16}], differences=differences, proof=proof
+    ).with_suffix(".html")
+    steps = [
+        {
+            "step": 1,
+            "when": "2018-12-15 10:03:11",
+            "what": what,
+            "changes": words,
+            "file": "20181215-100311204.parquet",
+            "row": 1,
+            "put": "",
+            "in the lake since": words,
+        }
+        for what in ("inserted", "deleted")
+    ]
+    life = {
+        "key": "id=1",
+        "verdict": "ok",
+        "says": [words],
+        "lines": [{**step, "life": 1} for step in steps],
+        "columns": list(steps[0]),
+        "lake": [{"Op": "I", "category": "Outdoor", "name": long}],
+    }
     history = tmp_path / "history.html"
     history.write_text(render("row.html", title="sampledb.product", lives=[life]))
     for path, least in ((report, 12), (history, 10)):
@@ -239,7 +278,10 @@ def test_a_pass_that_ran_one_table_writes_its_page_and_the_front_page_and_reads_
     before, run_store = written(runs), Counting(runs)
     write_front_page(run_store, statuses(TABLES))
     after = written(runs)
-    assert {name for name in after if before.get(name) != after[name]} == {"index.html", *(f"tables/{name}" for name in ("index.json", f"{ONE}.json", f"{ONE}.html", f"1/{ONE}.html", "other.json", "other.html", "1/other.html"))}
+    assert {name for name in after if before.get(name) != after[name]} == {
+        "index.html",
+        *(f"tables/{name}" for name in ("index.json", f"{ONE}.json", f"{ONE}.html", f"1/{ONE}.html", "other.json", "other.html", "1/other.html")),
+    }
     assert run_store.run_log < 5_000 < (runs / "ledger.jsonl").stat().st_size / 1_000
     assert {name for name in run_store.read if name.endswith(".json")} == {"tables/index.json", f"tables/{ONE}.json", "tables/other.json"}
 
@@ -260,23 +302,26 @@ def found_in(runs: Path, table: str) -> list[str]:
     for page in pages:
         text = page.read_text()
         found += [os.path.relpath(page.parent / link, runs) for link in re.findall(r'<td class="when"><a href="([^"]+)"', text)]
-        if page == pages[0]: pages += [page.parent / link for link in re.findall(r'<a href="([^"]*tables/\d+/[^"]+)"', text)]
+        if page == pages[0]:
+            pages += [page.parent / link for link in re.findall(r'<a href="([^"]*tables/\d+/[^"]+)"', text)]
     return found
 
 
 def test_2300_runs_of_a_table_in_any_order_are_each_on_one_page_and_every_page_is_small(tmp_path):
     luck = random.Random(3)
     run_log = [a_line("sampledb.clicks", number, luck) for number in range(2_300)]
-    for line in run_log: line["words"] = "<ö>" * 700
+    for line in run_log:
+        line["words"] = "<ö>" * 700
     late = [run_log.pop(luck.randrange(1_500)) for _ in range(20)]  # their lines come when later runs are long there
     run_log[1_800:1_800] = late
     at = 0
     while at < len(run_log):
         step = luck.choice([1, 7, 300, 900])
-        with (tmp_path / "ledger.jsonl").open("a") as file: file.write("".join(json.dumps(line) + "\n" for line in run_log[at : at + step]))
+        with (tmp_path / "ledger.jsonl").open("a") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in run_log[at : at + step]))
         write_front_page(tmp_path, [])
         at += step
-    expected = [one for one, in asked(tmp_path, "select html from run_log")]
+    expected = [one for (one,) in asked(tmp_path, "select html from run_log")]
     assert sorted(found_in(tmp_path, "sampledb.clicks")) == sorted(expected) and len(expected) == 2_300
     assert max(page.stat().st_size for page in tmp_path.rglob("*.html")) < 500_000
     assert len(json.loads((tmp_path / "tables/sampledb.clicks.json").read_text())["rows"]) < 1_000
@@ -289,25 +334,30 @@ def test_2300_runs_of_a_table_in_any_order_are_each_on_one_page_and_every_page_i
 def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
     run_log, luck = RunLog(tmp_path), random.Random(4)
-    for number in range(6): run_log.append(a_line(f"shop.{'ab'[number % 2]}", number, luck))
+    for number in range(6):
+        run_log.append(a_line(f"shop.{'ab'[number % 2]}", number, luck))
     write_front_page(tmp_path, [])
-    if content is None: (tmp_path / name).unlink()
+    if content is None:
+        (tmp_path / name).unlink()
     elif content == "rebuilt":
         kept = [a_line("shop.b", 0, random.Random(40)), *run_log.lines()]  # its line was lost, its notebook was not
         run_log.path.write_text("")
-        for line in kept: run_log.append(line)
-    else: (tmp_path / name).write_text(content)
+        for line in kept:
+            run_log.append(line)
+    else:
+        (tmp_path / name).write_text(content)
     run_log.append(a_line("shop.a", 9, luck))
     page = write_front_page(tmp_path, []).read_text()
     for table, count in (("shop.a", 4), ("shop.b", 3 + (content == "rebuilt"))):
-        expected = sorted(one for one, in asked(tmp_path, f"""select html from run_log where "table" = '{table}'"""))
+        expected = sorted(one for (one,) in asked(tmp_path, f"""select html from run_log where "table" = '{table}'"""))
         assert sorted(found_in(tmp_path, table)) == expected and len(expected) == count
         assert re.search(rf'{table}.html">{count} runs<', page)
 
 
 def test_a_torn_file_of_a_table_is_made_again_when_the_table_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
-    for number in range(3): RunLog(tmp_path).append(a_line("shop.b", number, random.Random(number)))
+    for number in range(3):
+        RunLog(tmp_path).append(a_line("shop.b", number, random.Random(number)))
     write_front_page(tmp_path, [])
     (tmp_path / "tables/shop.b.json").write_text('{"ledger": "')
     RunLog(tmp_path).append(a_line("shop.b", 9, random.Random(9)))
@@ -317,10 +367,15 @@ def test_a_torn_file_of_a_table_is_made_again_when_the_table_runs(tmp_path, monk
 
 def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_failure(tmp_path, shown):
     luck = random.Random(5)
-    failed = {**a_line("shop.a", 1, luck), "verdict": "failed", "words": "ValueError: <img src=x onerror=document.title='x'><script>document.title='y'</script>"}
+    failed = {
+        **a_line("shop.a", 1, luck),
+        "verdict": "failed",
+        "words": "ValueError: <img src=x onerror=document.title='x'><script>document.title='y'</script>",
+    }
     equal = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal as of position 3: 9 rows"}
     upkeep = {**a_line("shop.a", 3, luck), "table": None, "job": "maintain", "words": "1 file swept"}
-    for line in (failed, equal, upkeep): RunLog(tmp_path).append(line)
+    for line in (failed, equal, upkeep):
+        RunLog(tmp_path).append(line)
     page = shown(write_front_page(tmp_path, [{"table": "shop.a"}, {"table": "shop.new", "state": "waiting", "suggested": ["id"]}]))
     rows = visible(page)
     assert "failed ValueError: <img" in rows[0] and "waiting" in rows[1] and page.title() == "Tables of the lake · 2 to look at"
@@ -335,7 +390,8 @@ def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_fai
 def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
     for number in (1, 2):
-        for line in (a_line("shop.a", number, random.Random(number)), a_pass(number)): RunLog(tmp_path).append(line)
+        for line in (a_line("shop.a", number, random.Random(number)), a_pass(number)):
+            RunLog(tmp_path).append(line)
     for page in (write_front_page(tmp_path, []), tmp_path / "tables/shop.a.html"):
         assert "pip install 'dmscdc[runs]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
 
@@ -345,26 +401,54 @@ def test_the_report_of_a_big_run_is_small(tmp_path):
     files = [{"path": f"2026/01/01/20260101-{number:09d}.parquet", "kind": "change", "rows": 9, "bytes": 99} for number in range(10_000)]
     done = {"rows": {"read": 90_000}, "files": files, "notes": [f"note {number}: " + "n" * 900 for number in range(3_000)], "schema": ["column added: " + "c" * 900] * 2_000,
             "lake": {"rows": 9}, "position": {"before": "a", "after": "b" * 60_000}, "seconds": {f"step {n}": n for n in range(50)}}  # fmt: skip
-    loud = new_code_cell("", outputs=[new_output("stream", text="printed " * 200_000), new_output("display_data", {"text/html": "<p>" + "h" * 900_000})])
+    loud = new_code_cell(
+        "", outputs=[new_output("stream", text="printed " * 200_000), new_output("display_data", {"text/html": "<p>" + "h" * 900_000})]
+    )
     page = a_report(tmp_path, line, loud, processed=done, tables=[{"a": "v" * 2_000}] * 900)
     assert page.stat().st_size < 500_000 and "10,000 files" in page.read_text()
 
 
 def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv_and_leads_back(runs, shown, tmp_path):
     line = json.loads((runs / "ledger.jsonl").read_text().splitlines()[-1]) | {"table": ONE, "verdict": "ok"}
-    line |= {"notebook": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.ipynb", "html": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.html", "job": "process_table"}
-    cells = [["name", "a \"lamp\", old", "<b>new</b>"], ["price", None, "9.00"]]
+    line |= {
+        "notebook": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.ipynb",
+        "html": f"process_table/{ONE}/20181215T100400Z-3f2a90bc.html",
+        "job": "process_table",
+    }
+    cells = [["name", 'a "lamp", old', "<b>new</b>"], ["price", None, "9.00"]]
     files = [{"path": f"20181215-10{n:02}00000.parquet", "kind": "change", "rows": n, "bytes": 9, "ops": [n - 1, 1, 0]} for n in range(1, 4)]
-    done = {"files": files, "rows": {"inserted": 0, "updated": 1, "deleted": 0, "read": 6}, "rows_before": 5, "lake": {"rows": 5}, "sample": [{"what": "updated", "key": [["id", "7"]], "cells": cells}], "plan": {"kind": "changes", "sentence": "3 change files"}}
+    done = {
+        "files": files,
+        "rows": {"inserted": 0, "updated": 1, "deleted": 0, "read": 6},
+        "rows_before": 5,
+        "lake": {"rows": 5},
+        "sample": [{"what": "updated", "key": [["id", "7"]], "cells": cells}],
+        "plan": {"kind": "changes", "sentence": "3 change files"},
+    }
     page = shown(a_report(runs, line, processed=done), viewport={"width": 390, "height": 800})
     said = page.inner_text("main")
-    assert f"This report is about {ONE}, a table of the source, and its copy in the lake. It was brought up to date with 3 files that DMS had written: 1 row was changed." in said
-    assert "5 rows before, 0 added, 0 removed: 5 rows after." in said and "before: null" not in said and page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [["updated", "id=7", "name", 'a "lamp", old', "<b>new</b>"], ["", "", "price", "null", "9.00"]]
+    assert (
+        f"This report is about {ONE}, a table of the source, and its copy in the lake. It was brought up to date with 3 files that DMS had written: 1 row was changed."
+        in said
+    )
+    assert (
+        "5 rows before, 0 added, 0 removed: 5 rows after." in said
+        and "before: null" not in said
+        and page.evaluate("document.documentElement.scrollWidth") <= 390
+    )
+    assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [
+        ["updated", "id=7", "name", 'a "lamp", old', "<b>new</b>"],
+        ["", "", "price", "null", "9.00"],
+    ]
     assert page.eval_on_selector_all(".bars rect title", "all => all.map(one => one.textContent)") == [
-        f"2018-12-15 10:{n:02}:00: {number} {kind}" for n in range(1, 4) for kind, number in (("inserts", n - 1), ("updates", 1), ("deletes", 0))]
-    with page.expect_download() as saved: page.click("text=As CSV")
-    assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [["updated", "id=7", *map(lambda v: v or "", cells[0])], ["updated", "id=7", "price", "", "9.00"]]
+        f"2018-12-15 10:{n:02}:00: {number} {kind}" for n in range(1, 4) for kind, number in (("inserts", n - 1), ("updates", 1), ("deletes", 0))
+    ]
+    with page.expect_download() as saved:
+        page.click("text=As CSV")
+    assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [
+        ["updated", "id=7", *map(lambda v: v or "", cells[0])],
+        ["updated", "id=7", "price", "", "9.00"],
+    ]
     page.click(f"text={ONE} >> nth=0")
     assert page.inner_text("h1") == ONE
     page.click("text=all tables")
@@ -374,14 +458,18 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
 def test_the_rows_that_a_filter_leaves_are_saved_as_csv(runs, shown):
     page = shown(runs / "index.html")
     page.fill("input[type=search]", "table_00")
-    with page.expect_download() as saved: page.click("text=as CSV")
+    with page.expect_download() as saved:
+        page.click("text=as CSV")
     found = pd.read_csv(saved.value.path())
     assert len(found) == len(visible(page)) == 10 and found["table"].str.contains("table_00").all() and "how it stands" in found.columns
 
 
 def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
     def listed(*words: str) -> list[str]:
-        done = CliRunner().invoke(app, ["runs", "list", "--json", "--most", "30000", "--runs", str(runs), "--landing", "a", "--lake", "b", "--folder", str(tmp_path), *words])
+        done = CliRunner().invoke(
+            app,
+            ["runs", "list", "--json", "--most", "30000", "--runs", str(runs), "--landing", "a", "--lake", "b", "--folder", str(tmp_path), *words],
+        )
         assert done.exit_code == 0, done.output
         return [line["run"] for line in json.loads(done.stdout)]
 
@@ -390,7 +478,11 @@ def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
         ("--since", "2026-01-20"): "start >= '2026-01-20'",
         ("--verdict", "failed", "--since", "2026-01-19T12"): "verdict = 'failed' and start >= '2026-01-19T12'",
     }.items():
-        assert listed(*words) == [run for run, in asked(runs, f"select run from (select *, row_number() over () as n from run_log) where {where} order by n")] != []
+        assert (
+            listed(*words)
+            == [run for (run,) in asked(runs, f"select run from (select *, row_number() over () as n from run_log) where {where} order by n")]
+            != []
+        )
 
 
 @pytest.mark.parametrize("name", ["rows", "files"])
@@ -414,12 +506,22 @@ def test_the_front_page_says_when_its_lag_was_true(tmp_path, monkeypatch):
 
 def test_a_click_on_the_head_of_a_column_sorts_the_tables_of_an_exploration_and_a_second_one_turns_them_round(shown, tmp_path):
     rows = pd.DataFrame({"table": ["b", "C", "a", "d"], "seconds": [9, 1_000, 10, None]})
-    (tmp_path / "page.html").write_text(f"{sorted_by_click()}{sorted_by_click()}{rows.to_html()}<table><thead><tr><th>other</th></tr></thead></table>")
+    (tmp_path / "page.html").write_text(
+        f"{sorted_by_click()}{sorted_by_click()}{rows.to_html()}<table><thead><tr><th>other</th></tr></thead></table>"
+    )
     page = shown(tmp_path / "page.html")
+
     def column(at: int, clicks: int) -> list[str]:
-        for _ in range(clicks): page.click(f"table.dataframe thead th:nth-child({at})")
+        for _ in range(clicks):
+            page.click(f"table.dataframe thead th:nth-child({at})")
         return page.eval_on_selector_all("table.dataframe tbody tr", "rows => rows.map(row => row.cells[1].textContent)")
-    assert [column(1, 0), column(3, 1), column(3, 1), column(2, 1)] == [["b", "C", "a", "d"], ["b", "a", "C", "d"], ["d", "C", "a", "b"], ["a", "b", "C", "d"]]
+
+    assert [column(1, 0), column(3, 1), column(3, 1), column(2, 1)] == [
+        ["b", "C", "a", "d"],
+        ["b", "a", "C", "d"],
+        ["d", "C", "a", "b"],
+        ["a", "b", "C", "d"],
+    ]
 
 
 def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_path, monkeypatch):
@@ -432,7 +534,11 @@ def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_p
         write_front_page(tmp_path, [{"table": name, "verdict": "refused", "words": said.format(for_shell(name))}])
         found = re.findall(r'<code class="command">(.*?)</code>', (tmp_path / "index.html").read_text(), re.DOTALL)
         words = [shlex.split(html.unescape(one)) for one in found]
-        assert words == [["dmscdc", "table", "set", name, "--key", "a,b"], ["dmscdc", "pass", "--only", name], ["dmscdc", "table", "rewind", name, "--reload"]], name
+        assert words == [
+            ["dmscdc", "table", "set", name, "--key", "a,b"],
+            ["dmscdc", "pass", "--only", name],
+            ["dmscdc", "table", "rewind", name, "--reload"],
+        ], name
 
 
 def test_charts_are_drawn_where_a_second_pass_has_done_something(tmp_path, monkeypatch):
@@ -442,7 +548,8 @@ def test_charts_are_drawn_where_a_second_pass_has_done_something(tmp_path, monke
     proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
     idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
     for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [a_line("shop.a", 2, luck), a_pass(2)], [proof], [idle]):
-        for line in lines_: run_log.append(line)
+        for line in lines_:
+            run_log.append(line)
         write_front_page(tmp_path, [])
     assert drawn == [2]
 
@@ -471,4 +578,6 @@ def test_the_red_of_the_chart_is_called_what_it_is(verdict):
 def test_the_report_of_a_proof_says_what_the_numbers_of_its_ranges_are():
     book = json.loads((HOME / "notebooks" / "jobs" / "reconcile.ipynb").read_text())
     said = " ".join(re.sub(r"<[^>]*>", "", said_html(book)).split())
-    assert "A range goes from low to high: values of the first key column if it is a whole number, else of a hash of the key (up to 19 digits)" in said
+    assert (
+        "A range goes from low to high: values of the first key column if it is a whole number, else of a hash of the key (up to 19 digits)" in said
+    )

@@ -1,4 +1,5 @@
 "The site that `make docs` builds, read in a browser without a network."
+
 from __future__ import annotations
 
 import os
@@ -6,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from test_pages import shown  # noqa: F401  fixtures
 
 pytestmark = pytest.mark.proof
@@ -27,14 +27,22 @@ def site(tmp_path_factory) -> Path:
 
 def test_guide_and_pages_are_read_on_a_desk_and_on_a_phone_by_day_and_by_night(site, shown):  # noqa: F811
     assert len(READ) > 15
-    for how in ({"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"}, {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}):
+    for how in (
+        {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
+        {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+    ):
         page = shown(site / "site.html", **how)
         assert page.locator("h1").inner_text().startswith("dmscdc") and page.locator(".sidebar-tree a[href^='guide/']").count() == 6
         for path in READ:
             page.goto((site / path.relative_to(HOME / "notebooks").with_suffix(".html")).as_uri())
             assert page.locator("h1").count() == 1, path
-            assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, f"{path} is wider than the screen of {how}"
-            assert page.evaluate("[...document.querySelectorAll('article img')].filter(one => !one.complete || !one.naturalWidth).map(one => one.src)") == [], path
+            assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
+                f"{path} is wider than the screen of {how}"
+            )
+            assert (
+                page.evaluate("[...document.querySelectorAll('article img')].filter(one => !one.complete || !one.naturalWidth).map(one => one.src)")
+                == []
+            ), path
 
 
 def test_a_word_is_found_without_a_network(site, shown):  # noqa: F811

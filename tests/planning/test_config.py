@@ -44,9 +44,7 @@ def test_every_setting_has_a_meaning_and_a_line_in_the_file(tmp_path):
     assert set(MEANING) == {f.name for f in fields(Config)} - {"folder"}
     text = write_config(tmp_path, landing="a", lake="b").read_text()
     assert all(f"# {meaning}\n" in text for meaning in MEANING.values())
-    for line in [
-        line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line
-    ]:  # as commented, so it works
+    for line in [line[2:] for line in text.splitlines() if line.startswith("# ") and " = " in line]:  # as commented, so it works
         name, value = line.split(" = ")
         assert json.loads(value) == DEFAULTS[name]
 
@@ -81,9 +79,7 @@ def test_a_flag_wins_over_the_file(tmp_path, name):
 
 def test_two_flags_are_enough_without_a_file(tmp_path):
     config = read_config(tmp_path, landing="raw", lake="lake")
-    assert config == Config(
-        f"{tmp_path}/raw", f"{tmp_path}/lake", f"sqlite:{tmp_path}/state.db", f"{tmp_path}/runs", folder=str(tmp_path)
-    )
+    assert config == Config(f"{tmp_path}/raw", f"{tmp_path}/lake", f"sqlite:{tmp_path}/state.db", f"{tmp_path}/runs", folder=str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -92,9 +88,7 @@ def test_two_flags_are_enough_without_a_file(tmp_path):
 )
 def test_an_unknown_setting_is_refused_and_the_nearest_named(tmp_path, name, near):
     (tmp_path / FILE).write_text(f'landing = "a"\nlake = "b"\n{name} = 1\n')
-    with pytest.raises(
-        ConfigError, match=f"{FILE}: there is no setting {name}. Did you mean {near}.*There are: landing, lake"
-    ):
+    with pytest.raises(ConfigError, match=f"{FILE}: there is no setting {name}. Did you mean {near}.*There are: landing, lake"):
         read_config(tmp_path)
 
 
@@ -136,8 +130,18 @@ def test_the_parameters_of_a_job_are_literals_that_name_the_table(tmp_path):
     }
 
 
-@pytest.mark.parametrize("landing, lake", [
-    ("raw", "raw"), ("raw", "raw/lake"), ("lake/raw", "lake"), ("raw", "other/../raw"), ("raw", "link"), ("s3://b/raw", "s3a://b/raw/"), ("s3://b", "s3://b/lake")])
+@pytest.mark.parametrize(
+    "landing, lake",
+    [
+        ("raw", "raw"),
+        ("raw", "raw/lake"),
+        ("lake/raw", "lake"),
+        ("raw", "other/../raw"),
+        ("raw", "link"),
+        ("s3://b/raw", "s3a://b/raw/"),
+        ("s3://b", "s3://b/lake"),
+    ],
+)
 def test_a_lake_in_the_landing_or_a_landing_in_the_lake_is_refused(tmp_path, landing, lake):
     (tmp_path / "raw").mkdir()
     (tmp_path / "link").symlink_to("raw")
@@ -145,7 +149,9 @@ def test_a_lake_in_the_landing_or_a_landing_in_the_lake_is_refused(tmp_path, lan
         read_config(tmp_path, landing=landing, lake=lake)
 
 
-@pytest.mark.parametrize("landing, lake", [("raw", "raw2"), ("raw", "lake/raw"), ("s3://b/raw", "s3://b/raw2"), ("s3://b/raw", "s3://c/raw"), ("s3://b/raw", "b/raw")])
+@pytest.mark.parametrize(
+    "landing, lake", [("raw", "raw2"), ("raw", "lake/raw"), ("s3://b/raw", "s3://b/raw2"), ("s3://b/raw", "s3://c/raw"), ("s3://b/raw", "b/raw")]
+)
 def test_places_beside_each_other_are_apart(tmp_path, landing, lake):
     assert read_config(tmp_path, landing=landing, lake=lake).lake.endswith(lake)
 

@@ -1,4 +1,5 @@
 """Tables that the settings leave out: not planned, not run, counted and named once."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,5 @@
 "Who looks changes nothing: landing, lake and state are byte for byte what they were, also where a run was killed and left its work."
+
 from __future__ import annotations
 
 import os
@@ -39,12 +40,17 @@ def left(spark, tmp_path) -> World:
     return world
 
 
-@pytest.mark.parametrize("words", [["plan"], ["status"], ["status", "--json"], ["history", "shop.item", "--key", "id=1"], ["doctor"], ["table", "list"], ["quarantine", "list"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [["plan"], ["status"], ["status", "--json"], ["history", "shop.item", "--key", "id=1"], ["doctor"], ["table", "list"], ["quarantine", "list"]],
+    ids=" ".join,
+)
 def test_a_question_leaves_every_file_as_it_was(left, words):
     before = everything(left.root)
     done = CliRunner().invoke(app, [*words, "--folder", str(left.root)])
     assert done.exit_code in (0, 3) and everything(left.root) == before, done.output
-    if words == ["history", "shop.item", "--key", "id=1"]: assert "in the lake: id 1, name b" in done.output
+    if words == ["history", "shop.item", "--key", "id=1"]:
+        assert "in the lake: id 1, name b" in done.output
 
 
 def test_a_pass_settles_under_a_lease_what_a_killed_run_has_left_and_not_while_another_works(left):

@@ -1,4 +1,5 @@
 "Awkward names are planned like others, and one table's trouble is its own: no folder, link, item or journal of one table stops the others."
+
 from __future__ import annotations
 
 import os
@@ -52,7 +53,8 @@ def closed(request, tmp_path, monkeypatch):
     scan = os.scandir
 
     def refused(path):
-        if str(path) in shut: raise PermissionError(13, "Permission denied", str(path))
+        if str(path) in shut:
+            raise PermissionError(13, "Permission denied", str(path))
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refused)
@@ -61,6 +63,7 @@ def closed(request, tmp_path, monkeypatch):
 
 # Names
 
+
 def test_a_name_goes_through_text_and_back_and_no_two_tables_share_one():
     refs = [TableRef(*names) for names in (*TABLES, ('"a"', "b"), ('"', '"'), ("a.", ".b"), (" a", "b "), ("-a", "-b"), ("a\\b", "c"))]
     assert [TableRef.parse(str(ref)) for ref in refs] == refs and len({str(ref) for ref in refs}) == len(refs)
@@ -68,7 +71,8 @@ def test_a_name_goes_through_text_and_back_and_no_two_tables_share_one():
 
 @pytest.mark.parametrize("text", ["product", ".x", "x.", "", "a/b.c", '"a.b', '"a".', '"".x', '"a"b.c'])
 def test_a_text_that_names_no_table_is_refused(text):
-    with pytest.raises(ValueError, match="a table is written schema.table"): TableRef.parse(text)
+    with pytest.raises(ValueError, match="a table is written schema.table"):
+        TableRef.parse(text)
 
 
 def test_every_name_that_dms_can_write_is_planned_and_its_advice_names_the_same_table(tmp_path):
@@ -80,6 +84,7 @@ def test_every_name_that_dms_can_write_is_planned_and_its_advice_names_the_same_
     refs = sorted(TableRef(*names) for names in TABLES)
     assert FolderLanding(tmp_path / "landing").tables() == refs
     import shlex
+
     for name, look in looks(tmp_path).items():
         assert look.state == "waiting" and look.suggestion.key == ("id",), look
         words = shlex.split(look.suggestion.command)[1:]
@@ -92,6 +97,7 @@ def test_every_name_that_dms_can_write_is_planned_and_its_advice_names_the_same_
 
 
 # Trouble of one
+
 
 def test_a_folder_that_cannot_be_read_is_the_trouble_of_its_table(tmp_path, closed):
     home = landed(tmp_path, "shop.good", "shop.shut", "shop.known")
@@ -124,7 +130,10 @@ def test_a_schema_that_cannot_be_read_is_said_and_the_others_are_planned(tmp_pat
     closed(home / "landing/lost+found")
     code, said = dmscdc(home, "plan")
     assert code == 3 == dmscdc(home, "status")[0] and "waits: 1 load file" in said
-    assert f"the tables of private could not be looked for: {home}/landing/private cannot be read (Permission denied)" in said and "lost+found" not in said
+    assert (
+        f"the tables of private could not be looked for: {home}/landing/private cannot be read (Permission denied)" in said
+        and "lost+found" not in said
+    )
 
 
 @pytest.mark.parametrize("command", ["plan", "status", "pass"])
@@ -163,7 +172,8 @@ def test_a_link_back_to_the_landing_makes_no_tables(tmp_path, to):
 def test_a_link_back_to_its_own_schema_is_no_table_of_what_cannot_be_read(tmp_path, closed):
     home = landed(tmp_path, "shop.good", "shop.shut")
     (home / "landing/shop/loop").symlink_to(".")
-    for folder in ("shop/shut", "shop/loop/shut", "shop/loop"): closed(home / "landing" / folder)
+    for folder in ("shop/shut", "shop/loop/shut", "shop/loop"):
+        closed(home / "landing" / folder)
     assert list(looks(home)) == ["shop.good", "shop.shut"]
 
 
@@ -171,7 +181,8 @@ def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
     from dmscdc.state.sqlite import transaction
 
     home = landed(tmp_path, "shop.good", "shop.bad")
-    with transaction(str(home / "state.db")) as db: db.execute("update DMSCDC_Controller set position = '{' where path = 'shop/bad/'")
+    with transaction(str(home / "state.db")) as db:
+        db.execute("update DMSCDC_Controller set position = '{' where path = 'shop/bad/'")
     found = looks(home)
     assert found["shop.good"].plan.kind == "initial" and "`dmscdc table forget shop.bad`" in found["shop.bad"].problem
     assert "is damaged" in dmscdc(home, "table", "list")[1] and dmscdc(home, "table", "forget", "shop.bad")[0] == 0
@@ -192,7 +203,19 @@ def test_a_table_that_cannot_be_planned_is_said_by_a_pass_without_a_server_and_w
     assert f"{entry} is no entry" in (Path(config.runs) / "index.html").read_text()
 
 
-LEASES = [("owner", 7), ("owner", None), ("owner", b"\xff"), ("expiry", "soon"), ("expiry", None), ("expiry", b"\xff"), ("fence", "x"), ("fence", 1.5), ("fence", None), ("name", b"\xff"), ("name", 7)]
+LEASES = [
+    ("owner", 7),
+    ("owner", None),
+    ("owner", b"\xff"),
+    ("expiry", "soon"),
+    ("expiry", None),
+    ("expiry", b"\xff"),
+    ("fence", "x"),
+    ("fence", 1.5),
+    ("fence", None),
+    ("name", b"\xff"),
+    ("name", 7),
+]
 
 
 @pytest.mark.parametrize("column, garbage", LEASES, ids=str)
@@ -202,22 +225,59 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column
     home = landed(tmp_path, "shop.good", "shop.bad")
     state = open_state(f"sqlite:{home / 'state.db'}")
     state.acquire(TableRef.parse("shop.bad"), "another:1:pass", 1e9)
-    with transaction(state.path) as db: db.execute(f"update leases set {column} = ?", (garbage,))
-    with transaction(state.path) as db: kept = db.execute(f"select {column} from leases").fetchone()[0]
+    with transaction(state.path) as db:
+        db.execute(f"update leases set {column} = ?", (garbage,))
+    with transaction(state.path) as db:
+        kept = db.execute(f"select {column} from leases").fetchone()[0]
     found, sound = looks(home), column == "name" or column == "owner" and isinstance(kept, str)
     assert found["shop.good"].plan.kind == "initial" and [lease.owner for lease in state.holders()] == ([kept] if sound and column == "owner" else [])
-    if sound: return
+    if sound:
+        return
     words = f"its lease in the state is damaged: {column} is {kept!r}"
-    assert found["shop.bad"].problem.startswith(words) and words in dmscdc(home, "plan", "--settle", "0")[1] and "shop.good" in dmscdc(home, "status")[1]
-    with transaction(state.path) as db: db.execute(found["shop.bad"].problem.rpartition(": ")[2])
+    assert (
+        found["shop.bad"].problem.startswith(words) and words in dmscdc(home, "plan", "--settle", "0")[1] and "shop.good" in dmscdc(home, "status")[1]
+    )
+    with transaction(state.path) as db:
+        db.execute(found["shop.bad"].problem.rpartition(": ")[2])
     assert looks(home)["shop.bad"].plan.kind == "initial"
 
 
 GARBAGE = ("[]", "1", "{", "null", "true", "x", "", 7, None, b"\xff")
-FIELDS = ('"x"', "{}", "1.5", "NaN", 1.5, "[[]]", '{"refused": 1}', '{"refused": {"words": 7}}', '{"full_at": "x"}', '{"last_words": 7}', '{"load": "x"}',
-           '{"load_files": [["a"]]}', '{"load_files": [[1, 2, 3]]}', '{"last": 7}', '{"window_start": 3}', '{"listed_at": "x"}', '{"window": {"a": 7}}', '{"applied": [1]}', '{"applied": ["x", "y"]}', '{"kind": 7}', '{"commit": 0}', '{"kind": "rewind", "commit": "x"}')
-NOT_A_VALUE = {"status": ("[]", "1", "null", '"x"', "NaN", '{"refused": 1}', '{"full_at": "x"}'), "commit_number": ("[]", "1", "x", 1.5, None, b"\xff"), "instruction": ("[]", "1", "{}", '"x"', '{"kind": 7}'),
-               "intent": ("[]", "1", "true"), "position": ("[]", "1", "0", '{"last": 7}', '{"load": "x"}'), "insert_only": ("1", "[]", "null"), "ActiveFlag": ("1", "null"), "format": (7, None), "out_path": (7, None)}
+FIELDS = (
+    '"x"',
+    "{}",
+    "1.5",
+    "NaN",
+    1.5,
+    "[[]]",
+    '{"refused": 1}',
+    '{"refused": {"words": 7}}',
+    '{"full_at": "x"}',
+    '{"last_words": 7}',
+    '{"load": "x"}',
+    '{"load_files": [["a"]]}',
+    '{"load_files": [[1, 2, 3]]}',
+    '{"last": 7}',
+    '{"window_start": 3}',
+    '{"listed_at": "x"}',
+    '{"window": {"a": 7}}',
+    '{"applied": [1]}',
+    '{"applied": ["x", "y"]}',
+    '{"kind": 7}',
+    '{"commit": 0}',
+    '{"kind": "rewind", "commit": "x"}',
+)
+NOT_A_VALUE = {
+    "status": ("[]", "1", "null", '"x"', "NaN", '{"refused": 1}', '{"full_at": "x"}'),
+    "commit_number": ("[]", "1", "x", 1.5, None, b"\xff"),
+    "instruction": ("[]", "1", "{}", '"x"', '{"kind": 7}'),
+    "intent": ("[]", "1", "true"),
+    "position": ("[]", "1", "0", '{"last": 7}', '{"load": "x"}'),
+    "insert_only": ("1", "[]", "null"),
+    "ActiveFlag": ("1", "null"),
+    "format": (7, None),
+    "out_path": (7, None),
+}
 
 
 @pytest.mark.parametrize("column", [*ATTRIBUTES])
@@ -226,9 +286,10 @@ def test_whatever_stands_in_a_column_of_an_item_is_the_trouble_of_its_table(tmp_
 
     home, looked, told = landed(tmp_path, "shop.good", "shop.bad"), 0, set()
     state = open_state(f"sqlite:{home / 'state.db'}")
-    with transaction(state.path) as db: sound = tuple(db.execute("select * from DMSCDC_Controller where path = 'shop/bad/'").fetchone())
+    with transaction(state.path) as db:
+        sound = tuple(db.execute("select * from DMSCDC_Controller where path = 'shop/bad/'").fetchone())
     for garbage in dict.fromkeys((*GARBAGE, *NOT_A_VALUE.get(column, ()), *FIELDS * (column in ("position", "status", "instruction")))):
-        for as_text in (False, True)[:1 + (type(garbage) is bytes)]:  # the second time as a text that is none
+        for as_text in (False, True)[: 1 + (type(garbage) is bytes)]:  # the second time as a text that is none
             with transaction(state.path) as db:
                 db.execute("delete from DMSCDC_Controller where path is not 'shop/good/'")
                 db.execute(f"insert into DMSCDC_Controller values ({', '.join('?' * len(sound))})", sound)
@@ -237,10 +298,20 @@ def test_whatever_stands_in_a_column_of_an_item_is_the_trouble_of_its_table(tmp_
             assert found["shop.good"].plan.kind == "initial" and not found["shop.good"].problem, garbage
             assert all(status_row(look)["table"] for look in found.values())
             bad, looked = found.get("shop.bad"), looked + 1
-            assert bad.plan or bad.state in ("waiting", "paused") or "damaged (" in bad.problem and "`dmscdc table forget shop.bad`" in bad.problem or "format" in bad.problem or "LastFullLoadDate is" in bad.problem or "change files like" in bad.problem, (garbage, bad.problem)
-            if "damaged (" in bad.problem: told.add(garbage)
+            assert (
+                bad.plan
+                or bad.state in ("waiting", "paused")
+                or "damaged (" in bad.problem
+                and "`dmscdc table forget shop.bad`" in bad.problem
+                or "format" in bad.problem
+                or "LastFullLoadDate is" in bad.problem
+                or "change files like" in bad.problem
+            ), (garbage, bad.problem)
+            if "damaged (" in bad.problem:
+                told.add(garbage)
     assert looked > len(GARBAGE) and told >= set(NOT_A_VALUE.get(column, ())), set(NOT_A_VALUE.get(column, ())) - told
-    for words in (("plan",), ("status",), ("table", "list")): assert "shop.good" in dmscdc(home, *words)[1]
+    for words in (("plan",), ("status",), ("table", "list")):
+        assert "shop.good" in dmscdc(home, *words)[1]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'"text"', b'{"number": 1, "files": [], "adds": []}', b"\xff\xfe"])
@@ -259,18 +330,24 @@ def test_a_damaged_journal_entry_is_said_with_its_path_and_is_the_trouble_of_its
 def test_a_state_of_garbage_is_said_by_every_command(tmp_path, words):
     home = landed(tmp_path, "shop.good")
     (home / "state.db").write_bytes(b"garbage " * 999)
-    for ending in ("-wal", "-shm"): (home / f"state.db{ending}").unlink(missing_ok=True)
+    for ending in ("-wal", "-shm"):
+        (home / f"state.db{ending}").unlink(missing_ok=True)
     code, said = dmscdc(home, *words)
     assert code == 2 and f"the state sqlite:{home}/state.db is damaged" in said and "dmscdc table rebuild" in said
 
 
 # Settings held against the landing
 
+
 def test_a_table_or_a_column_that_nobody_has_is_refused_unless_it_is_to_come(tmp_path):
     home = landed(tmp_path, "shop.item")
     before = open_state(f"sqlite:{home / 'state.db'}").items()
-    for words, says in ((("shop.itme", "--key", "id"), "Did you mean shop.item?"), (("shop.nosuch", "--key", "id"), "neither"),
-                        (("shop.item", "--key", "nosuch"), "shop.item has no column nosuch; its files have id, name"), (("shop.item", "--partition", "day"), "has no column day")):
+    for words, says in (
+        (("shop.itme", "--key", "id"), "Did you mean shop.item?"),
+        (("shop.nosuch", "--key", "id"), "neither"),
+        (("shop.item", "--key", "nosuch"), "shop.item has no column nosuch; its files have id, name"),
+        (("shop.item", "--partition", "day"), "has no column day"),
+    ):
         code, said = dmscdc(home, "table", "set", *words)
         assert code == 2 and says in said and "--new" in said, said
     assert open_state(f"sqlite:{home / 'state.db'}").items() == before
@@ -301,6 +378,7 @@ def test_before_dms_has_written_anything_every_table_may_be_set(tmp_path):
 
 # A layout of many small files
 
+
 def test_a_partition_of_many_values_is_warned_of_where_it_is_set(tmp_path):
     write_load(tmp_path / "landing", "shop.sale", [(i, f"guest {i % 150}") for i in range(300)], SCHEMA)
     write_load(tmp_path / "landing", "shop.sale", [(i, "guest 1") for i in range(300, 600)], SCHEMA, 2)
@@ -316,17 +394,28 @@ def test_a_partition_of_many_values_is_warned_of_where_it_is_set(tmp_path):
 
 # A landing without files of DMS
 
-@pytest.mark.parametrize("found, says", [(None, "this folder does not exist"), ((), "this folder is empty"), (("notes.txt", "shop/item/part-0.parquet"), "found 2 files of other names")])
+
+@pytest.mark.parametrize(
+    "found, says",
+    [(None, "this folder does not exist"), ((), "this folder is empty"), (("notes.txt", "shop/item/part-0.parquet"), "found 2 files of other names")],
+)
 @pytest.mark.parametrize("command", ["plan", "status", "pass"])
 def test_an_empty_landing_says_where_files_were_expected_and_to_look_at_the_source_and_the_task(tmp_path, found, says, command):
     landing = tmp_path / "landing"
-    if found is not None: landing.mkdir()
+    if found is not None:
+        landing.mkdir()
     for name in found or ():
         (landing / name).parent.mkdir(parents=True, exist_ok=True)
         (landing / name).write_text("x")
     code, said = dmscdc(tmp_path, command)
     assert code == 3, said
-    for words in (f"expected {landing}/<schema>/<table>/LOAD00000001.parquet", says, "look at the source", "at the DMS task", "aws dms describe-replication-tasks"):
+    for words in (
+        f"expected {landing}/<schema>/<table>/LOAD00000001.parquet",
+        says,
+        "look at the source",
+        "at the DMS task",
+        "aws dms describe-replication-tasks",
+    ):
         assert words in said, said
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.load.arrivals import changed_inputs, is_same_input
-from dmscdc.load.plan import plan_table
 from dmscdc.load.initial import after_load
+from dmscdc.load.plan import plan_table
 from dmscdc.state.position import Position, tally
 
 pytestmark = pytest.mark.quick
@@ -33,9 +33,7 @@ def name(minute: float) -> str:
     return f"{datetime.fromtimestamp(NOON + 60 * minute, timezone.utc):%Y%m%d-%H%M%S}000.parquet"
 
 
-def change(
-    minute: float, put: float | None = None, size: int = 804, folder: str = "", ending: str = "parquet"
-) -> RawFile:
+def change(minute: float, put: float | None = None, size: int = 804, folder: str = "", ending: str = "parquet") -> RawFile:
     "A change file named so many minutes after noon, put a second later or at another minute."
     path = folder + name(minute).replace("parquet", ending)
     return RawFile(path, size, NOON + 60 * minute + 1 if put is None else NOON + 60 * put)
@@ -46,9 +44,7 @@ def listing(*files: RawFile) -> Listing:
 
 
 def plan(files, position=None, minute=60.0, **more):
-    return plan_table(
-        T, files if isinstance(files, Listing) else classify(files), position, now=NOON + 60 * minute, **more
-    )
+    return plan_table(T, files if isinstance(files, Listing) else classify(files), position, now=NOON + 60 * minute, **more)
 
 
 def after(*files: RawFile, minute: float = 60.0) -> Position:
@@ -146,7 +142,9 @@ def test_the_first_load_drops_nothing_unasked_changes_of_its_day_go_on_top_and_o
     files = [change(-1500), change(-20), load(1, 0), change(3)]
     found = plan(files)
     assert found.kind == "attention" and "2 change files were put before it" in found.sentence
-    assert all(words in found.sentence for words in ("--reload --supersede", "--reload --keep-changes", "another task", "an earlier life of the table"))
+    assert all(
+        words in found.sentence for words in ("--reload --supersede", "--reload --keep-changes", "another task", "an earlier life of the table")
+    )
     assert plan(files, instruction=SUPERSEDE).obsolete == (change(-1500), change(-20))
 
 
@@ -184,10 +182,7 @@ def test_a_new_load_set_replaces_the_table_and_what_was_put_before_it_is_left_ou
         (),
         (),
     )
-    assert (
-        plan([load(1, 100, size=9), change(10), change(20), change(30), change(101)], found.after, minute=130).kind
-        == "nothing"
-    )
+    assert plan([load(1, 100, size=9), change(10), change(20), change(30), change(101)], found.after, minute=130).kind == "nothing"
 
 
 def test_a_reload_of_an_emptied_folder_needs_none_of_the_old_changes():
@@ -278,9 +273,7 @@ def test_accept_does_not_fit_a_load_of_other_sizes():
 
 def test_a_person_may_supersede_up_to_the_newest_change_put_before():
     position = after(load(1, 0), change(10))
-    found = plan(
-        [load(1, 100, size=9), change(10), change(99.5), change(110)], position, minute=120, instruction=SUPERSEDE
-    )
+    found = plan([load(1, 100, size=9), change(10), change(99.5), change(110)], position, minute=120, instruction=SUPERSEDE)
     assert (found.obsolete, found.changes, found.instruction) == (
         (change(10), change(99.5)),
         (change(110),),
@@ -340,10 +333,7 @@ def test_a_table_without_files_waits_for_the_first():
 
 def test_without_a_load_set_the_table_starts_empty_after_the_settle_time():
     files = [change(0), change(1)]
-    assert (
-        plan(files, minute=5).kind == "nothing"
-        and "starts empty at 2018-12-15 12:05:01 UTC" in plan(files, minute=5).waits
-    )
+    assert plan(files, minute=5).kind == "nothing" and "starts empty at 2018-12-15 12:05:01 UTC" in plan(files, minute=5).waits
     found = plan(files, minute=6)
     assert (found.kind, found.changes, found.load_number, found.after.has_load) == (
         "incremental",
@@ -356,7 +346,12 @@ def test_without_a_load_set_the_table_starts_empty_after_the_settle_time():
 def test_a_first_load_that_comes_after_changes_were_applied_gets_all_of_them_on_top():
     position = after(change(0), change(1))
     found = plan([change(0), change(1), load(1, 100)], position, minute=120)
-    assert (found.kind, found.load_number, found.changes, found.obsolete) == ("both", 1, (change(0), change(1)), ()) and "2 change files put before the load applied on top" in found.remarks[0]
+    assert (found.kind, found.load_number, found.changes, found.obsolete) == (
+        "both",
+        1,
+        (change(0), change(1)),
+        (),
+    ) and "2 change files put before the load applied on top" in found.remarks[0]
     gone = plan([change(1), load(1, 100)], position, minute=120)
     assert (gone.kind, gone.inputs) == ("attention", ()) and "was applied before its first load came" in gone.notes[0]
     old = plan([change(0), change(1), load(1, 2000)], position, minute=2020)
@@ -382,10 +377,7 @@ def test_a_late_file_is_applied_with_every_applied_file_that_sorts_after_it():
         (change(20), change(40)),
         (change(50),),
     )
-    assert (
-        plan([load(1, 0), change(10), late, change(20), change(40), change(50)], found.after, minute=80).kind
-        == "nothing"
-    )
+    assert plan([load(1, 0), change(10), late, change(20), change(40), change(50)], found.after, minute=80).kind == "nothing"
 
 
 def test_the_order_of_date_folders_is_that_of_names():
@@ -415,10 +407,7 @@ def test_a_late_file_is_not_applied_if_a_file_needed_for_it_is_gone():
     position = after(load(1, 0), change(10), change(20), change(40))
     found = plan([load(1, 0), change(10), change(15, put=50), change(40)], position, minute=70)
     assert (found.kind, found.inputs, found.after) == ("attention", (), position)
-    assert (
-        f"not applied: {name(15)}, because {name(20)}" in found.notes[0]
-        and "dmscdc table accept sampledb.product" in found.notes[0]
-    )
+    assert f"not applied: {name(15)}, because {name(20)}" in found.notes[0] and "dmscdc table accept sampledb.product" in found.notes[0]
 
 
 def test_a_late_file_behind_the_gone_one_is_applied():
@@ -596,12 +585,7 @@ def test_late_files_of_an_insert_only_table_are_just_added():
     position = after(load(1, 0), change(10), change(20), change(40))
     found = plan([load(1, 0), change(10), change(15), change(40), change(50)], position, minute=70, insert_only=True)
     assert (found.changes, found.late, found.reapplied, found.notes) == ((change(15), change(50)), (), (), ())
-    assert (
-        plan(
-            [load(1, 0), change(10), change(15), change(40), change(50)], found.after, minute=80, insert_only=True
-        ).kind
-        == "nothing"
-    )
+    assert plan([load(1, 0), change(10), change(15), change(40), change(50)], found.after, minute=80, insert_only=True).kind == "nothing"
 
 
 # CSV
@@ -741,9 +725,7 @@ def test_replay_applies_files_and_what_follows_them_again():
 
 def test_an_instruction_for_another_commit_is_void_and_said():
     files = [load(1, 0), change(10)]
-    found = plan(
-        [*files, change(20)], after(*files), instruction={"kind": "rewind", "to": name(10), "commit": 3}, commit=4
-    )
+    found = plan([*files, change(20)], after(*files), instruction={"kind": "rewind", "to": name(10), "commit": 3}, commit=4)
     assert (found.changes, found.instruction) == ((change(20),), None) and "was given for commit 3" in found.notes[0]
 
 
@@ -770,9 +752,7 @@ def test_an_input_that_changed_voids_the_run(now, words):
 
 
 def test_inputs_from_the_archive_are_looked_up_too():
-    made = plan(
-        [load(1, 0), change(10), change(5)], after(load(1, 0), change(10), change(20)), archive=listing(change(20))
-    )
+    made = plan([load(1, 0), change(10), change(5)], after(load(1, 0), change(10), change(20)), archive=listing(change(20)))
     assert is_same_input(made, listing(change(10), change(5), change(20)))
     assert changed_inputs(made, listing(change(10), change(5))) == [f"sampledb.product: {name(20)} is gone"]
 

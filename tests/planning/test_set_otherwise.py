@@ -1,4 +1,5 @@
 "Key or partition set otherwise than the lake was written: `table set`, `plan`, `pass` and `status` say so alike, without Spark, and nothing but a reload is done."
+
 from __future__ import annotations
 
 import json
@@ -15,8 +16,8 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.pages import commands_in
 from dmscdc.service.config import write_config
-from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
+from dmscdc.state.registry import open_state
 
 pytestmark = pytest.mark.test
 
@@ -31,12 +32,23 @@ class House:
     def __init__(self, home, key: str, partition: str, load: bool, rows: int = 1):
         self.home, self.state = home, open_state(f"sqlite:{home / 'state.db'}")
         write_config(home, landing="landing", lake="lake", settle=0)
-        if load: write_load(home / "landing", "shop.t", [(1, 1)], COLUMNS)
-        else: write_changes(home / "landing", "shop.t", [("I", 1, 1)], "20181215-100001000", COLUMNS)
+        if load:
+            write_load(home / "landing", "shop.t", [(1, 1)], COLUMNS)
+        else:
+            write_changes(home / "landing", "shop.t", [("I", 1, 1)], "20181215-100001000", COLUMNS)
         listing = FolderLanding(home / "landing").files(T)
-        position = Position(load, listing.load, *([listing.changes[0].path, (listing.changes[0].identity,)] if not load else []), listed_at=time.time())
-        facts = {"position": position.to_json(), "run": "test", "schema": [["a", "int"], ["b", "int"]], "rows": rows, "at": "2018-12-15T10:00:00Z",
-                 "key": key.split(",") if key else [], "partition": [partition] if partition else []}
+        position = Position(
+            load, listing.load, *([listing.changes[0].path, (listing.changes[0].identity,)] if not load else []), listed_at=time.time()
+        )
+        facts = {
+            "position": position.to_json(),
+            "run": "test",
+            "schema": [["a", "int"], ["b", "int"]],
+            "rows": rows,
+            "at": "2018-12-15T10:00:00Z",
+            "key": key.split(",") if key else [],
+            "partition": [partition] if partition else [],
+        }
         commit(ParquetTable(str(home / "lake"), T).journal, None, "ab", [], [], facts)
         self.state.put_settings(T, key=key, insert_only=not key, partition=partition)
         self.state.save_position(T, position, 1, 0)
@@ -61,7 +73,12 @@ CASES = {  # the lake's key and partition, what is set, and what is said of it
     "no key any more": ("a", "", ("--insert-only",), "its key is set to none, its lake was written with key a"),
     "a partition": ("a", "", ("--partition", "b"), "its partition is set to b, its lake was written without a partition"),
     "no partition any more": ("a", "b", ("--partition", ""), "its partition is set to none, its lake was written with partition b"),
-    "both": ("a", "b", ("--key", "b", "--partition", "a"), "its key is set to b, its lake was written with key a; its partition is set to a, its lake was written with partition b"),
+    "both": (
+        "a",
+        "b",
+        ("--key", "b", "--partition", "a"),
+        "its key is set to b, its lake was written with key a; its partition is set to a, its lake was written with partition b",
+    ),
 }
 
 
@@ -69,20 +86,31 @@ CASES = {  # the lake's key and partition, what is set, and what is said of it
 @pytest.mark.parametrize("key, partition, words, says", CASES.values(), ids=CASES)
 def test_it_is_said_at_once_and_by_plan_pass_and_status_until_a_reload_is_asked_for(tmp_path, key, partition, words, says, changes):
     house = House(tmp_path, key, partition, load=True)
-    if changes: write_changes(tmp_path / "landing", "shop.t", [("I", 2, 2)], "20181215-100002000", COLUMNS)
+    if changes:
+        write_changes(tmp_path / "landing", "shop.t", [("I", 2, 2)], "20181215-100002000", COLUMNS)
     assert house.typed("plan")[0] == 0 and house.typed("status")[0] == 0
     says = f"{says}; {RELOAD}"
     assert f"Nothing more is applied: {says}" in house.set(*words)
     for command in ("plan", "pass", "status"):
         code, said = house.typed(command)
         assert code == 3 and "a person must look" in said.lower(), (command, said)
-        if command != "plan": assert says in said, (command, said)   # plan has it in a narrow column
+        if command != "plan":
+            assert says in said, (command, said)  # plan has it in a narrow column
     row = house.row()
-    assert (row["verdict"], row["commit"]) == ("attention", 1) and says in row["words"] and commands_in(row["words"]) == ["dmscdc table rewind shop.t --reload"]
+    assert (
+        (row["verdict"], row["commit"]) == ("attention", 1)
+        and says in row["words"]
+        and commands_in(row["words"]) == ["dmscdc table rewind shop.t --reload"]
+    )
     assert ParquetTable(str(tmp_path / "lake"), T).head().number == 1
     assert house.typed("table", "rewind", "shop.t", "--reload")[0] == 0
     row = house.row()
-    assert row["plan"] in ("initial", "both") and row["verdict"] == "waiting" and row["words"].startswith("asked to load the table again") and "replace the table by load 2" in row["sentence"]
+    assert (
+        row["plan"] in ("initial", "both")
+        and row["verdict"] == "waiting"
+        and row["words"].startswith("asked to load the table again")
+        and "replace the table by load 2" in row["sentence"]
+    )
 
 
 def test_setting_it_back_ends_it_and_an_empty_table_and_one_never_loaded_may_be_set_as_one_likes(tmp_path):
@@ -95,7 +123,15 @@ def test_setting_it_back_ends_it_and_an_empty_table_and_one_never_loaded_may_be_
     assert done.exit_code == 0 and "lake was written" not in done.output
 
 
-@pytest.mark.parametrize("key, partition, words, back", [("", "", ("--key", "a"), "--insert-only"), ("a", "", ("--insert-only",), "--key a"), ("a", "b", ("--partition", "a"), "--partition b"), ("a", "", ("--partition", "b"), "--partition ''")])
+@pytest.mark.parametrize(
+    "key, partition, words, back",
+    [
+        ("", "", ("--key", "a"), "--insert-only"),
+        ("a", "", ("--insert-only",), "--key a"),
+        ("a", "b", ("--partition", "a"), "--partition b"),
+        ("a", "", ("--partition", "b"), "--partition ''"),
+    ],
+)
 def test_without_load_files_the_way_is_back_and_it_works_as_written(tmp_path, key, partition, words, back):
     house = House(tmp_path, key, partition, load=False)
     assert house.set(*words).endswith(f"only a new full load rewrites it; set it back: `dmscdc table set shop.t {back}`")

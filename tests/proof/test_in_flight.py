@@ -1,4 +1,5 @@
 """A table beside its source while changes travel: what is in flight, what is not explained yet, what is different. The source is a SQLite database that we write by hand."""
+
 from __future__ import annotations
 
 import sqlite3
@@ -13,7 +14,7 @@ from awkward import COLUMNS
 from damage import SOURCE, encoded, more_throughout, put, rows_of
 from dmscdc.capture.writer import DmsSettings, write_changes
 from dmscdc.errors import LakeDamaged, Refused, Unreadable
-from dmscdc.reconcile.explain import ProofRequest, Proof, prove
+from dmscdc.reconcile.explain import Proof, ProofRequest, prove
 from tiers import sampled
 from world import World, closed
 
@@ -28,22 +29,28 @@ class Shop(World):
     "A world with the source that its files come from."
 
     @property
-    def db(self) -> Path: return self.root / "shop.db"
+    def db(self) -> Path:
+        return self.root / "shop.db"
 
     def source(self, *statements: str) -> Shop:
         with sqlite3.connect(self.db) as db:
-            for one in statements: db.execute(one)
+            for one in statements:
+                db.execute(one)
         return self
 
     def holds(self, rows: list[tuple], columns: str = "id integer primary key, name text, price decimal(10,2)") -> Shop:
         "The source becomes these rows."
         self.source("drop table if exists item", f"create table item ({columns})")
-        with sqlite3.connect(self.db) as db: db.executemany(f"insert into item values ({','.join('?' * len(rows[0]))})", rows)
+        with sqlite3.connect(self.db) as db:
+            db.executemany(f"insert into item values ({','.join('?' * len(rows[0]))})", rows)
         return self
 
     def proof(self, **more: Any) -> Proof:
         given = {"clock": lambda: LOOK, "pause": lambda seconds: pytest.fail("it waited"), **more}
-        return prove(ProofRequest(self.ref, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}", f"sqlite:{self.db}", **given), lambda: self.spark)
+        return prove(
+            ProofRequest(self.ref, str(self.landing), str(self.root / "lake"), f"sqlite:{self.root / 'state.db'}", f"sqlite:{self.db}", **given),
+            lambda: self.spark,
+        )
 
 
 @pytest.fixture
@@ -54,7 +61,8 @@ def shop(spark, tmp_path) -> Shop:
     return world.holds([ROWS[0], (2, "desk", 90), ROWS[2]])
 
 
-def counts(proof: Proof) -> tuple[str, dict, dict]: return proof.verdict, dict(proof.done.counts), dict(proof.done.in_flight)
+def counts(proof: Proof) -> tuple[str, dict, dict]:
+    return proof.verdict, dict(proof.done.counts), dict(proof.done.in_flight)
 
 
 def test_equal_is_said_with_position_rows_and_hash(shop):
@@ -73,7 +81,9 @@ def test_landed_changes_of_every_kind_that_are_not_applied_are_in_flight(shop):
 
 
 def test_a_source_that_stands_between_two_landed_changes_is_in_flight(shop):
-    shop.holds([(1, "lamp", 40), (2, "desk", 90), ROWS[2]]).changes(2, [("U", 1, "lamp", 40), ("U", 1, "lamp", 41)]).changes(3, [("D", 1, "lamp", 41)])
+    shop.holds([(1, "lamp", 40), (2, "desk", 90), ROWS[2]]).changes(2, [("U", 1, "lamp", 40), ("U", 1, "lamp", 41)]).changes(
+        3, [("D", 1, "lamp", 41)]
+    )
     assert counts(shop.proof()) == ("ok", {}, {"different": 1})
 
 
@@ -83,7 +93,10 @@ def test_a_difference_that_no_landed_change_explains_needs_a_look_and_is_named(s
     done = shop.proof()
     assert counts(done) == ("attention", {"different": 1, "extra": 1, "missing": 1}, {})
     assert [(f.kind, f.key, f.columns) for f in done.done.findings] == [
-        ("different", {"id": "1"}, {"price": ("40", "39")}), ("extra", {"id": "3"}, {}), ("missing", {"id": "4"}, {})]
+        ("different", {"id": "1"}, {"price": ("40", "39")}),
+        ("extra", {"id": "3"}, {}),
+        ("missing", {"id": "4"}, {}),
+    ]
     assert "1 different: id=1 (price), 1 extra: id=3, 1 missing: id=4, not explained by a change that waits" in done.words
 
 
@@ -175,7 +188,8 @@ def test_a_deleted_row_that_comes_again_without_a_column_has_none_of_its_old_lif
 
 def test_a_reload_that_is_not_applied_is_in_flight(shop):
     shop.holds([(1, "lamp", 10), (9, "vase", 12)]).load([(1, "lamp", 10), (9, "vase", 12)])
-    for old in shop.raw.glob("2*"): old.unlink()
+    for old in shop.raw.glob("2*"):
+        old.unlink()
     assert counts(shop.proof()) == ("ok", {}, {"different": 1, "missing": 1, "extra": 2})
 
 
@@ -211,14 +225,20 @@ def test_columns_of_one_side_are_named(shop):
 def test_another_lake_row_is_found_where_nothing_is_under_way(shop):
     (path,) = [p for p in shop.folder.glob("*.parquet")]
     rows = pq.read_table(path)
-    pq.write_table(rows.set_column(rows.schema.get_field_index("name"), rows.schema.field("name"), [["Lamp" if n == "lamp" else n for n in rows["name"].to_pylist()]]), path)
+    pq.write_table(
+        rows.set_column(
+            rows.schema.get_field_index("name"), rows.schema.field("name"), [["Lamp" if n == "lamp" else n for n in rows["name"].to_pylist()]]
+        ),
+        path,
+    )
     done = shop.proof(wait=1, clock=iter([LOOK, LOOK + timedelta(seconds=2)] * 9).__next__)
     assert (done.verdict, done.done.findings[0].columns) == ("failed", {"name": ("lamp", "Lamp")})
 
 
 def test_without_a_commit_nothing_can_be_proven(spark, tmp_path):
     world = Shop(tmp_path, spark, SCHEMA).set(key="id").load(ROWS).holds(ROWS)
-    with pytest.raises(Refused, match="has no commit, so nothing can be proven"): world.proof()
+    with pytest.raises(Refused, match="has no commit, so nothing can be proven"):
+        world.proof()
 
 
 def plain_names() -> list[str]:
@@ -252,11 +272,13 @@ def test_a_file_under_way_and_one_of_the_lake_that_promise_more_rows_than_they_h
     assert world.go().verdict == "ok"
     world.holds([(1, "site 1")], "id integer primary key, site text")
     put(world.raw / f"{closed(1)}.parquet", more_throughout(encoded(rows_of("U"))))
-    with pytest.raises(Unreadable, match=f"^{closed(1)}.parquet: damaged: 151 rows were promised, 150 are there"): world.proof()
+    with pytest.raises(Unreadable, match=f"^{closed(1)}.parquet: damaged: 151 rows were promised, 150 are there"):
+        world.proof()
     put(world.raw / f"{closed(1)}.parquet", encoded(rows_of("U")))
     (path,) = world.folder.glob("*.parquet")
     pq.write_table(pq.read_table(path).slice(2), path)
-    with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}: damaged: 150 rows were promised, 148 are there$"): world.proof()
+    with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}: damaged: 150 rows were promised, 148 are there$"):
+        world.proof()
 
 
 def test_a_page_of_the_lake_that_spark_cannot_read_is_named(spark, tmp_path):
@@ -267,4 +289,5 @@ def test_a_page_of_the_lake_that_spark_cannot_read_is_named(spark, tmp_path):
     (path,) = world.folder.glob("*.parquet")
     sound = path.read_bytes()
     path.write_bytes(sound[:8] + bytes(byte ^ 255 for byte in sound[8:200]) + sound[200:])
-    with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}"): world.proof()
+    with pytest.raises(LakeDamaged, match=f"^the lake's file .*{path.name}"):
+        world.proof()

@@ -1,4 +1,5 @@
 """`dmscdc reconcile` of several tables, of which some have no commit in the lake: the others are proven. No Spark: the runs of proofs are stood in for."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +15,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.load.table_state import plan_state, load_state
+from dmscdc.load.table_state import load_state, plan_state
 from dmscdc.runs.log import run_at
 from dmscdc.service import schedule as proof_runs
 from dmscdc.service.config import read_config, write_config
@@ -30,10 +31,12 @@ def home(tmp_path: Path, monkeypatch) -> Path:
     "Three tables that landed: one is loaded, one waits for its key, one for its first pass. A proof says `equal` and is noted."
     write_config(tmp_path, landing="landing", lake="lake", settle=0, source="sqlite:shop.db")
     sqlite3.connect(tmp_path / "shop.db").close()
-    for name in (LOADED, NEW, LATER): write_load(tmp_path / "landing", name, [(1, "lamp")], {"id": "int", "name": "string"})
+    for name in (LOADED, NEW, LATER):
+        write_load(tmp_path / "landing", name, [(1, "lamp")], {"id": "int", "name": "string"})
     config = read_config(tmp_path)
     state, table = open_state(config.state, config.landing), TableRef.parse(LOADED)
-    for name in (LOADED, LATER): state.put_settings(TableRef.parse(name), key="id")
+    for name in (LOADED, LATER):
+        state.put_settings(TableRef.parse(name), key="id")
     table_state = load_state(state, table, config.lake)
     position = plan_state(table_state, FolderLanding(config.landing), 0).after
     commit = table_state.lake.advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit().commit
@@ -43,7 +46,11 @@ def home(tmp_path: Path, monkeypatch) -> Path:
 
 
 def equal(config, table):
-    return replace(run_at(datetime(2026, 1, 1, tzinfo=timezone.utc), "3f2a", "reconcile", str(table), None, Path(config.runs)), verdict="ok", words=f"{table}: equal")
+    return replace(
+        run_at(datetime(2026, 1, 1, tzinfo=timezone.utc), "3f2a", "reconcile", str(table), None, Path(config.runs)),
+        verdict="ok",
+        words=f"{table}: equal",
+    )
 
 
 def typed(home: Path, *words: str):
@@ -61,14 +68,19 @@ def test_a_table_without_a_commit_costs_no_other_its_proof_and_says_why(home):
 
 
 def test_the_reason_of_a_refused_table_is_what_its_last_run_said(home):
-    open_state(read_config(home).state).note_run(TableRef.parse(LATER), {"last_verdict": "refused", "last_words": f"{LATER}: id is null in 1 row. Mend it."})
+    open_state(read_config(home).state).note_run(
+        TableRef.parse(LATER), {"last_verdict": "refused", "last_words": f"{LATER}: id is null in 1 row. Mend it."}
+    )
     done = typed(home, "reconcile", LATER)
     assert (done.exit_code, done.output) == (3, f"{LATER}: not compared: its lake has no commit (id is null in 1 row): dmscdc status\n")
 
 
 def test_a_machine_reads_which_table_was_not_compared(home):
     found = json.loads(typed(home, "reconcile", LOADED, LATER, "--json").stdout)
-    assert [(one["table"], one["verdict"], one["command"], bool(one["html"])) for one in found] == [(LOADED, "ok", f"dmscdc pass --only {LOADED}", True), (LATER, "attention", "dmscdc status", False)]
+    assert [(one["table"], one["verdict"], one["command"], bool(one["html"])) for one in found] == [
+        (LOADED, "ok", f"dmscdc pass --only {LOADED}", True),
+        (LATER, "attention", "dmscdc status", False),
+    ]
 
 
 def test_a_name_that_no_table_has_is_wrong_use_before_anything_starts(home, monkeypatch):

@@ -1,4 +1,5 @@
 """Totals, ranges, rows: keys of every shape, counts that are exact, and few rows that move. The lake is a frame, the source is SQLite."""
+
 from __future__ import annotations
 
 import sqlite3
@@ -15,7 +16,7 @@ from dmscdc.reconcile.source import Snapshot, address, columns_of, snapshot, sou
 
 pytestmark = pytest.mark.proof
 
-BIG = 2 ** 63 - 1
+BIG = 2**63 - 1
 
 
 @pytest.fixture
@@ -27,29 +28,38 @@ def beside(spark, tmp_path):
         path = tmp_path / f"{next(numbers)}.db"
         with sqlite3.connect(path) as db:
             db.execute(f"create table t ({declared})")
-            if source: db.executemany(f"insert into t values ({','.join('?' * len(source[0]))})", source)
+            if source:
+                db.executemany(f"insert into t values ({','.join('?' * len(source[0]))})", source)
         with ExitStack() as stack:
             look = stack.enter_context(snapshot(address(f"sqlite:{path}")))
             rules = rules_of("sqlite", columns(schema), columns_of(look, TableRef("s", "t")))
-            sides = source_side(look, "t"), stack.enter_context(spark_side(spark, spark.createDataFrame(lake, schema).coalesce(1) if isinstance(lake, list) else lake))
+            sides = (
+                source_side(look, "t"),
+                stack.enter_context(spark_side(spark, spark.createDataFrame(lake, schema).coalesce(1) if isinstance(lake, list) else lake)),
+            )
             found, layout = find(sides, rules, key)
             return (found if found.is_equal else examine(sides, found, layout, limit)), layout
 
     return run
 
 
-def told(done: Comparison) -> list[tuple]: return sorted((f.kind, *f.key.values(), *f.columns) for f in done.findings)
+def told(done: Comparison) -> list[tuple]:
+    return sorted((f.kind, *f.key.values(), *f.columns) for f in done.findings)
 
 
 def test_whole_numbers_from_end_to_end_are_their_own_places(beside):
     keys = [-BIG - 1, -BIG, -1, 0, 1, BIG - 1, BIG]
-    done, layout = beside("id integer, name text", "id bigint, name string", ["id"], [(k, "a") for k in keys], [(k, "a" if k else "b") for k in keys[1:]])
+    done, layout = beside(
+        "id integer, name text", "id bigint, name string", ["id"], [(k, "a") for k in keys], [(k, "a" if k else "b") for k in keys[1:]]
+    )
     assert layout.by_number and told(done) == [("different", "0", "name"), ("missing", str(-BIG - 1))]
 
 
 def test_texts_are_placed_by_their_hash_since_no_two_engines_sort_alike(beside):
     keys = ["", " ", "a", "A", "ä", "Z", "🛒", "a b", "ﬁ", "ß", "ss"]
-    done, layout = beside("id text, n int", "id string, n int", ["id"], [(k, 1) for k in keys], [(k, 1 if k != "ß" else 2) for k in keys] + [("s", 1)])
+    done, layout = beside(
+        "id text, n int", "id string, n int", ["id"], [(k, 1) for k in keys], [(k, 1 if k != "ß" else 2) for k in keys] + [("s", 1)]
+    )
     assert not layout.by_number and told(done) == [("different", "ß", "n"), ("extra", "s")]
 
 

@@ -1,4 +1,5 @@
 """`dmscdc reconcile`: what it says, its exit code, the report that stays, and the password that shows nowhere. One Spark server for all runs."""
+
 from __future__ import annotations
 
 import json
@@ -6,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from databases import SECRET
 from typer.testing import CliRunner
 
-from databases import SECRET
 from dmscdc.cli.main import app
 from dmscdc.deploy.on_call import in_trouble
 from dmscdc.runs.log import RunLog
@@ -29,7 +30,10 @@ def home(spark, mariadb, tmp_path_factory) -> Path:
     world = World(home, spark, {"id": "int", "name": "string", "price": "decimal(10,2)"}, "shop.thing").set(key="id").load(ROWS)
     world.go()
     write_config(home, landing="landing", lake="lake", settle=0, source=mariadb.source, metrics=f"jsonl:{home}/lines.jsonl")
-    mariadb.run("create table thing (id int primary key, name varchar(20), price decimal(10,2))", "insert into thing values (1,'lamp',39),(2,'desk',89),(3,'tent',119)")
+    mariadb.run(
+        "create table thing (id int primary key, name varchar(20), price decimal(10,2))",
+        "insert into thing values (1,'lamp',39),(2,'desk',89),(3,'tent',119)",
+    )
     return home
 
 
@@ -67,14 +71,18 @@ def test_equal_is_said_and_kept(runs, home):
 def test_a_difference_fails_and_a_machine_reads_keys_columns_and_both_values(runs):
     (found,) = json.loads(runs["machine"].stdout)
     assert (runs["machine"].exit_code, found["verdict"], found["differences"], found["in_flight"]) == (1, "failed", {"different": 1}, {})
-    assert found["findings"] == [{"kind": "different", "key": {"id": "3"}, "columns": {"name": ["Zelt", "tent"], "price": ["91", "119"]}, "in_flight": False, "rows": 1}]
+    assert found["findings"] == [
+        {"kind": "different", "key": {"id": "3"}, "columns": {"name": ["Zelt", "tent"], "price": ["91", "119"]}, "in_flight": False, "rows": 1}
+    ]
     assert (found["source"]["rows"], found["lake"]["rows"], found["moved"], found["commit"]) == (3, 3, 1, 1)
     assert "Zelt" in Path(found["html"]).read_text()
 
 
 def test_status_tells_the_last_proof_beside_the_one_that_was_equal_and_what_came_since(runs, home, typed):
-    product, = json.loads(typed("status", "--json").stdout)
-    assert re.fullmatch(r"differed at \d{4}-\d\d-\d\d \d\d:\d\d; equal at \d{4}-\d\d-\d\d \d\d:\d\d", product["proven"])  # a wrong password has compared nothing
+    (product,) = json.loads(typed("status", "--json").stdout)
+    assert re.fullmatch(
+        r"differed at \d{4}-\d\d-\d\d \d\d:\d\d; equal at \d{4}-\d\d-\d\d \d\d:\d\d", product["proven"]
+    )  # a wrong password has compared nothing
     assert (product["proof"]["verdict"], product["proof"]["equal"]["commit"]) == ("failed", 1)
     assert product["proof"]["equal"]["run"] == RunLog(home / "runs").lines()[0]["run"]
     assert product["proven"] in typed("status").stdout.replace("\n", " ") or "differed at" in typed("status").stdout
@@ -84,8 +92,12 @@ def test_status_tells_the_last_proof_beside_the_one_that_was_equal_and_what_came
 
 def test_a_difference_is_a_number_for_an_alarm_and_a_comparison_that_failed_is_none(runs, home):
     lines = [json.loads(line) for line in (home / "lines.jsonl").read_text().splitlines()]
-    assert [(line["event"], line["table"], line["different"]) for line in lines] == [("proof", "shop.thing", 0), ("proof", "shop.thing", 1), ("proof", "shop.thing", None)]
-    told, = [row for row in in_trouble(read_config(home)) if row["alarm"] == "Different"]
+    assert [(line["event"], line["table"], line["different"]) for line in lines] == [
+        ("proof", "shop.thing", 0),
+        ("proof", "shop.thing", 1),
+        ("proof", "shop.thing", None),
+    ]
+    (told,) = [row for row in in_trouble(read_config(home)) if row["alarm"] == "Different"]
     assert told["table"] == "shop.thing" and "1 different: id=3" in told["words"] and told["report"]
 
 
@@ -93,7 +105,11 @@ def test_the_page_has_columns_in_their_order_one_spelling_of_a_hash_and_the_colu
     (found,) = json.loads(runs["machine"].stdout)
     text = Path(found["html"]).read_text()
     heads = [re.findall(r"<th[^>]*>(.*?)</th>", table) for table in re.findall(r"<thead>(.*?)</thead>", text)]
-    assert ["side", "rows", "hash"] in heads and ["low", "high", "source", "lake"] in heads and ["kind", "key", "in_flight", "column", "source", "lake"] in heads
+    assert (
+        ["side", "rows", "hash"] in heads
+        and ["low", "high", "source", "lake"] in heads
+        and ["kind", "key", "in_flight", "column", "source", "lake"] in heads
+    )
     assert found["source"]["hash"] != found["lake"]["hash"] and all(text.count(found[side]["hash"]) == 2 for side in ("source", "lake"))
     assert not any(f"{int(found[side]['hash'], 16)}" in text.replace(",", "") for side in ("source", "lake"))
     assert f">{found['compared']}</p>" in text and found["compared"].split(", ")[:2] == ["id", "name"]
@@ -115,7 +131,14 @@ def test_each_run_is_a_line_of_the_ledger(runs, home):
     assert [(line["job"], line["table"], line["verdict"]) for line in lines] == [("reconcile", "shop.thing", v) for v in ("failed", "failed", "ok")]
 
 
-@pytest.mark.parametrize("words, said", [(["--source", f"mysql://reader:{WRONG}@h/d"], "holds no password"), (["--secret", WRONG], "env:NAME or aws:SECRET_ID"), (["--source", "sqlite:nowhere.db"], "no SQLite database")])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--source", f"mysql://reader:{WRONG}@h/d"], "holds no password"),
+        (["--secret", WRONG], "env:NAME or aws:SECRET_ID"),
+        (["--source", "sqlite:nowhere.db"], "no SQLite database"),
+    ],
+)
 def test_wrong_use_is_refused_before_anything_starts_and_repeats_no_password(typed, home, words, said):
     before = sorted((home / "runs").rglob("*.ipynb"))
     done = typed("reconcile", "shop.thing", *words)

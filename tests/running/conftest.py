@@ -1,4 +1,5 @@
 """Tiny job notebooks without Spark, written where a test wants them."""
+
 from pathlib import Path
 
 import nbformat

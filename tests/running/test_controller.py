@@ -1,4 +1,5 @@
 """The pass, with real notebooks and no Spark: the job is a stand-in, and so are the server and what stops its work."""
+
 import os
 import signal
 import subprocess
@@ -13,21 +14,20 @@ import nbformat
 import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+from test_runs import at_work, kernels_at_work
 
 from dmscdc.capture.writer import write_load
 from dmscdc.errors import NotWanted, WorkGoesOn
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
-from dmscdc.load.table_state import plan_state, load_state
+from dmscdc.load.table_state import load_state, plan_state
 from dmscdc.runs.log import RunLog
 from dmscdc.service.config import read_config
 from dmscdc.service.passes import by_size, run_pass
 from dmscdc.service.status import chosen_tables, read_status, read_statuses
-from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, run_table, say_line
+from dmscdc.service.workers import LeaseHeartbeat, Servers, Workers, run_table, say_line
 from dmscdc.state.registry import open_state
-
-from test_runs import at_work, kernels_at_work
 from tiers import sampled
 
 pytestmark = pytest.mark.proof
@@ -157,13 +157,21 @@ def mixed(tmp_path_factory):
 def test_one_table_s_failure_leaves_the_others_work_intact(mixed):
     folder, config, state, fake, result = mixed
     assert {name: (o.verdict, o.run.cause if o.run else None) for name, o in result.tables.items()} == {
-        "shop.good": ("ok", ""), "shop.raises": ("failed", "cell error"), "shop.killed": ("failed", "kernel killed"),
-        "shop.lingers": ("failed", "kernel killed"), "shop.fresh": ("attention", None),
+        "shop.good": ("ok", ""),
+        "shop.raises": ("failed", "cell error"),
+        "shop.killed": ("failed", "kernel killed"),
+        "shop.lingers": ("failed", "kernel killed"),
+        "shop.fresh": ("attention", None),
     }
     assert (result.verdict, result.exit_code, result.words) == ("failed", 1, "5 tables: 3 failed, 1 attention, 1 ok")
     assert state.get(TableRef("shop", "good")).commit == 1
     assert {item.table.name: item.status.get("last_verdict") for item in state.items()} == {
-        "good": "ok", "raises": "failed", "killed": "failed", "lingers": "failed", "fresh": None}
+        "good": "ok",
+        "raises": "failed",
+        "killed": "failed",
+        "lingers": "failed",
+        "fresh": None,
+    }
 
 
 def test_all_notebooks_share_one_server_each_with_a_session_of_its_own(mixed):
@@ -276,7 +284,9 @@ sys.exit(run_pass(config, job=stand_in(folder), start=fake.serve, stop_work=fake
 """
 
 
-@pytest.mark.parametrize("workers, number", sampled([(1, signal.SIGINT), (0, signal.SIGINT), (1, signal.SIGTERM), (0, signal.SIGTERM)], (1, signal.SIGTERM)))
+@pytest.mark.parametrize(
+    "workers, number", sampled([(1, signal.SIGINT), (0, signal.SIGINT), (1, signal.SIGTERM), (0, signal.SIGTERM)], (1, signal.SIGTERM))
+)
 def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back(tmp_path, workers, number):
     config, state = a_house(tmp_path, {"done": "", "hangs": "threading.Event().wait(60)", "later": ""})
     write_load(config.landing, "shop.done", [(n, "a" * 99) for n in range(999)], {"id": "int", "said": "string"})  # the longest goes first
@@ -308,8 +318,10 @@ def test_a_pass_that_is_stopped_while_its_server_starts_begins_no_run(tmp_path):
         def serve(format, **settings):
             asked.append(settings["stop"])
             stop.set()
-            if notices: raise NotWanted("the start was given up")
-            with fake.serve(format, **settings) as server: yield server
+            if notices:
+                raise NotWanted("the start was given up")
+            with fake.serve(format, **settings) as server:
+                yield server
 
         result = run_pass(config, job=stand_in(home), on_event=quiet, start=serve, stop_work=fake.stop_work, stop=stop)
         assert result.exit_code == 1 and asked == [stop] and all(server.ended for server in fake.started)
@@ -324,7 +336,8 @@ def alive(*leaders):
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if os.getsid(process.pid) in leaders and at_work(process): found.append(process)
+            if os.getsid(process.pid) in leaders and at_work(process):
+                found.append(process)
     return found
 
 
@@ -333,12 +346,26 @@ def test_a_real_pass_that_gets_sigterm_while_a_kernel_starts_leaves_nothing_at_w
     write_load(tmp_path / "raw", "shop.mug", [], {"id": "int"})
     state, table = open_state(f"sqlite:{tmp_path / 'state.db'}"), TableRef("shop", "mug")
     state.put_settings(table, key="id")
-    command = [sys.executable, "-c", "from dmscdc.cli.main import main; main()", "pass", "--classic", "--landing", "raw", "--lake", "lake", "--settle", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from dmscdc.cli.main import main; main()",
+        "pass",
+        "--classic",
+        "--landing",
+        "raw",
+        "--lake",
+        "lake",
+        "--settle",
+        "0",
+    ]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+
     def starting():
         assert process.poll() is None, (tmp_path / "said").read_text()
         return kernels_at_work(process.pid)
+
     [kernel] = until(starting)
     process.terminate()
     words = lambda: " ".join((tmp_path / "said").read_text().split())  # noqa: E731
@@ -412,8 +439,11 @@ def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook
 def test_a_line_is_written_in_one_piece_so_that_no_other_gets_into_it_in_jupyterlab_either(monkeypatch):
     "A notebook's output mixes what threads write, piece by piece: print writes a line and its end as two."
     pieces = []
-    monkeypatch.setattr(sys, "stdout", type("Output", (), {"write": lambda self, text: pieces.append(text), "flush": lambda self: pieces.append("")})())
+    monkeypatch.setattr(
+        sys, "stdout", type("Output", (), {"write": lambda self, text: pieces.append(text), "flush": lambda self: pieces.append("")})()
+    )
     print("by print", flush=True)
     assert pieces == ["by print", "\n", ""], "else this shows nothing"
-    with ThreadPoolExecutor(4) as pool: list(pool.map(say_line, [f"table {number}: ok" for number in range(100)]))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(say_line, [f"table {number}: ok" for number in range(100)]))
     assert sorted(filter(None, pieces[3:])) == sorted(f"table {number}: ok\n" for number in range(100))

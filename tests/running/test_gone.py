@@ -1,4 +1,5 @@
 """Files that are gone, tables that are paused or forgotten: nobody calls that `ok`. Real passes over CSV files that the test writes itself."""
+
 from __future__ import annotations
 
 import json
@@ -28,20 +29,28 @@ class Home:
         write_config(root, landing="landing", lake="lake", settle=0, workers=0)
         self.put("LOAD00000001.csv", "1,a\n2,b\n")
         (root / "item.sql").write_text("create table item (id int primary key, name varchar(9))")
-        assert self.said("table", "columns", "shop.item", "--ddl", str(root / "item.sql"), "--dialect", "mysql")[0] == self.said("table", "set", "shop.item", "--key", "id")[0] == 0
+        assert (
+            self.said("table", "columns", "shop.item", "--ddl", str(root / "item.sql"), "--dialect", "mysql")[0]
+            == self.said("table", "set", "shop.item", "--key", "id")[0]
+            == 0
+        )
 
-    def put(self, name: str, text: str) -> None: (self.raw / name).write_text(text)
+    def put(self, name: str, text: str) -> None:
+        (self.raw / name).write_text(text)
 
     def said(self, *words: str) -> tuple[int, str]:
         done = CliRunner().invoke(app, [*words, "--folder", str(self.root)])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, " ".join(done.output.split())
 
-    def row(self) -> dict: return json.loads(CliRunner().invoke(app, ["status", "--json", "--folder", str(self.root)]).stdout)[0]
+    def row(self) -> dict:
+        return json.loads(CliRunner().invoke(app, ["status", "--json", "--folder", str(self.root)]).stdout)[0]
 
-    def page(self) -> str: return " ".join(re.sub(r"<[^>]+>", " ", (self.root / "runs" / "index.html").read_text()).split())
+    def page(self) -> str:
+        return " ".join(re.sub(r"<[^>]+>", " ", (self.root / "runs" / "index.html").read_text()).split())
 
-    def lake(self) -> list[tuple]: return query(f"select id, name from read_parquet('{self.root}/lake/shop/item/**/*.parquet') order by id")
+    def lake(self) -> list[tuple]:
+        return query(f"select id, name from read_parquet('{self.root}/lake/shop/item/**/*.parquet') order by id")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,7 +142,10 @@ def test_a_table_that_waits_for_its_key_goes_with_its_folder(home):
 
 def test_a_consistent_pass_brings_tables_to_one_transaction_also_where_it_lies_in_two_files(tmp_path):
     "An order and its lines are one transaction, which DMS has cut: nobody sees the order without its lines once both files are there."
-    cdc, shop = tmp_path / "landing" / "cdc", "create table orders (id int primary key, total int); create table line (id int primary key, orders int);"
+    cdc, shop = (
+        tmp_path / "landing" / "cdc",
+        "create table orders (id int primary key, total int); create table line (id int primary key, orders int);",
+    )
     cdc.mkdir(parents=True)
     (tmp_path / "shop.sql").write_text(shop)
     write_config(tmp_path, landing="landing", lake="lake", settle=0, workers=0, transactions="cdc")
@@ -147,10 +159,16 @@ def test_a_consistent_pass_brings_tables_to_one_transaction_also_where_it_lies_i
 
     said("pass")  # divides the files, so that there are tables
     assert said("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "mysql")[0] == 0
-    for table in ("orders", "line"): assert said("table", "set", f"shop.{table}", "--key", "id")[0] == 0
+    for table in ("orders", "line"):
+        assert said("table", "set", f"shop.{table}", "--key", "id")[0] == 0
     assert said("pass", "--consistent") == (0, "2 tables: 2 ok; all tables hold the transactions up to CDC_TXN-20181215100100000.csv")
-    orders, lines = (query(f"select * exclude (Op, _cdc_file, _cdc_row) from read_parquet('{tmp_path}/lake/shop/{table}/**/*.parquet') order by id") for table in ("orders", "line"))
+    orders, lines = (
+        query(f"select * exclude (Op, _cdc_file, _cdc_row) from read_parquet('{tmp_path}/lake/shop/{table}/**/*.parquet') order by id")
+        for table in ("orders", "line")
+    )
     assert orders == [(1, 11), (2, 20)] and lines == [(11, 1), (21, 2), (22, 2)]
     said("table", "set", "shop.line", "--paused")
     (cdc / "CDC_TXN-20181215100200000.csv").write_text("I,orders,shop,3,30\nI,line,shop,31,3\n")
-    assert said("pass", "--consistent")[1].endswith("all tables but shop.line, paused with files that wait, hold the transactions up to CDC_TXN-20181215100200000.csv")
+    assert said("pass", "--consistent")[1].endswith(
+        "all tables but shop.line, paused with files that wait, hold the transactions up to CDC_TXN-20181215100200000.csv"
+    )

@@ -1,4 +1,5 @@
 """The lag that the front page shows of a table that has run: to the moment of the page, not to the run's end."""
+
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from dmscdc.service import passes as controller
 from dmscdc.service.passes import status_after
 from dmscdc.service.status import TableStatus
 from dmscdc.service.workers import Outcome
-from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
+from dmscdc.state.registry import open_state
 
 pytestmark = pytest.mark.proof
 

@@ -1,4 +1,5 @@
 """What a pass tells programs: lines in CloudWatch's embedded metric format, or plain JSON, with the ids of runs and pass."""
+
 from __future__ import annotations
 
 import json
@@ -26,15 +27,38 @@ pytestmark = pytest.mark.test
 SCALES = ("", "Kilo", "Mega", "Giga", "Tera")
 SIZES = [f"{scale}{unit}".capitalize() for scale in SCALES for unit in ("bytes", "bits")]
 UNIT = ["Seconds", "Microseconds", "Milliseconds", "Percent", "Count", "Count/Second", "None", *SIZES, *(f"{size}/Second" for size in SIZES)]
-METRIC = {"type": "object", "required": ["Name"], "additionalProperties": False, "properties": {
-    "Name": {"type": "string", "minLength": 1, "maxLength": 1024}, "Unit": {"enum": UNIT}, "StorageResolution": {"enum": [1, 60]}}}
-DIRECTIVE = {"type": "object", "required": ["Namespace", "Dimensions", "Metrics"], "additionalProperties": False, "properties": {
-    "Namespace": {"type": "string", "minLength": 1, "maxLength": 1024},
-    "Dimensions": {"type": "array", "minItems": 1, "items": {"type": "array", "maxItems": 30, "items": {"type": "string", "minLength": 1, "maxLength": 250}}},
-    "Metrics": {"type": "array", "maxItems": 100, "items": METRIC}}}
-EMF = {"type": "object", "required": ["_aws"], "properties": {"_aws": {
-    "type": "object", "required": ["Timestamp", "CloudWatchMetrics"], "additionalProperties": False, "properties": {
-        "Timestamp": {"type": "integer", "minimum": 10**12}, "CloudWatchMetrics": {"type": "array", "items": DIRECTIVE}}}}}
+METRIC = {
+    "type": "object",
+    "required": ["Name"],
+    "additionalProperties": False,
+    "properties": {"Name": {"type": "string", "minLength": 1, "maxLength": 1024}, "Unit": {"enum": UNIT}, "StorageResolution": {"enum": [1, 60]}},
+}
+DIRECTIVE = {
+    "type": "object",
+    "required": ["Namespace", "Dimensions", "Metrics"],
+    "additionalProperties": False,
+    "properties": {
+        "Namespace": {"type": "string", "minLength": 1, "maxLength": 1024},
+        "Dimensions": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "array", "maxItems": 30, "items": {"type": "string", "minLength": 1, "maxLength": 250}},
+        },
+        "Metrics": {"type": "array", "maxItems": 100, "items": METRIC},
+    },
+}
+EMF = {
+    "type": "object",
+    "required": ["_aws"],
+    "properties": {
+        "_aws": {
+            "type": "object",
+            "required": ["Timestamp", "CloudWatchMetrics"],
+            "additionalProperties": False,
+            "properties": {"Timestamp": {"type": "integer", "minimum": 10**12}, "CloudWatchMetrics": {"type": "array", "items": DIRECTIVE}},
+        }
+    },
+}
 PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
 JOB = """
 from dmscdc.runs.log import record
@@ -63,11 +87,14 @@ def house(tmp_path_factory):
     "One pass over three tables by a stand-in for the job: one is loaded, one fails, one waits for its key; and its lines."
     folder = tmp_path_factory.mktemp("house")
     cells = [new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}), new_code_cell(JOB)]
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}), folder / "job.ipynb")
+    nbformat.write(
+        new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}), folder / "job.ipynb"
+    )
     config = read_config(folder, landing="landing", lake="lake", settle=0, workers=2, metrics="emf:logs/pass.jsonl")
     for name in ("good", "broken", "new"):
         write_load(config.landing, f"shop.{name}", [(1, "a"), (2, "b")], {"id": "int", "said": "string"})
-        if name != "new": open_state(config.state).put_settings(TableRef("shop", name), key="id")
+        if name != "new":
+            open_state(config.state).put_settings(TableRef("shop", name), key="id")
     write_changes(config.landing, "shop.broken", [("I", 3, "c")], "20181215-100000000", {"id": "int", "said": "string"})
     done = run_pass(config, job=folder / "job.ipynb", on_event=lambda text: None, classic=True)
     return config, done, [json.loads(line) for line in (folder / "logs" / "pass.jsonl").read_text().splitlines()]

@@ -1,4 +1,5 @@
 "Reports of old runs go by `dmscdc maintain runs`; the example in the repository is what there is, and its own log says what must stay."
+
 from __future__ import annotations
 
 import json

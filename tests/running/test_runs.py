@@ -1,4 +1,5 @@
 """A run ends with a verdict, a cause and words, whatever ends it; its notebook, page and run log line are always there."""
+
 import errno
 import json
 import os
@@ -36,7 +37,8 @@ def kernels_at_work(of: int | None = None) -> list[psutil.Process]:
     for child in psutil.Process(of).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # psutil.ZombieProcess is one of them
             words, above = (" ".join(process.cmdline()) for process in (child, child.parent()))
-            if child.status() != psutil.STATUS_ZOMBIE and ("ipykernel.kernelapp" in words or "serve_forks" in words and words == above): found.append(child)
+            if child.status() != psutil.STATUS_ZOMBIE and ("ipykernel.kernelapp" in words or "serve_forks" in words and words == above):
+                found.append(child)
     return found
 
 
@@ -47,7 +49,8 @@ def kernels(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "run_notebook", partial(module.run_notebook, forks=forks))
         yield
-    if forks: forks.close()
+    if forks:
+        forks.close()
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +139,11 @@ def test_the_cell_in_which_a_kernel_died_is_not_called_completed(ends):
 
 
 def test_records_are_kept_of_failed_runs_too(ends):
-    assert records(ends["killed"].notebook) == ends["killed"].records == {"verdict": {"verdict": "ok", "words": "as expected", "command": "run it again"}}
+    assert (
+        records(ends["killed"].notebook)
+        == ends["killed"].records
+        == {"verdict": {"verdict": "ok", "words": "as expected", "command": "run it again"}}
+    )
 
 
 def test_no_kernel_outlives_its_run(ends):
@@ -209,7 +216,9 @@ def test_kernel_specs_of_the_user_do_not_matter(a_job, says, tmp_path, monkeypat
     assert (run.verdict, run.records["python"]) == ("ok", sys.executable)
 
 
-@pytest.mark.parametrize("words, cause", [("the Spark server died (exit code 137)", "server died"), ("the Spark server ran out of memory", "server out of memory")])
+@pytest.mark.parametrize(
+    "words, cause", [("the Spark server died (exit code 137)", "server died"), ("the Spark server ran out of memory", "server out of memory")]
+)
 def test_a_cell_that_failed_because_the_server_died_says_so(a_job, tmp_path, words, cause):
     job = a_job("lost_server", "raise ConnectionError('Connection refused')")
 
@@ -259,18 +268,26 @@ def test_ctrl_c_ends_the_kernel_and_keeps_the_run(a_job, tmp_path):
 
 def at_work(process: psutil.Process) -> bool:
     "Not ended; one that has ended and for which nobody waits is still in the list of processes."
-    try: return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess: return False
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_what_a_killed_kernel_started_is_gone_too(a_job, tmp_path):
-    job = a_job("parent", f"import subprocess\nrecord('child', subprocess.Popen([sys.executable, '-c', 'import threading; {WAIT}']).pid)", "os.kill(os.getpid(), 9)")
+    job = a_job(
+        "parent",
+        f"import subprocess\nrecord('child', subprocess.Popen([sys.executable, '-c', 'import threading; {WAIT}']).pid)",
+        "os.kill(os.getpid(), 9)",
+    )
     child = run_notebook(job, {}, runs=tmp_path).records["child"]
     assert not psutil.pid_exists(child) or not at_work(psutil.Process(child))
 
 
 def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_path):
-    job = a_job("orphan", f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nprint('ready', file=open({str(tmp_path / 'here')!r}, 'w'))", WAIT)
+    job = a_job(
+        "orphan", f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nprint('ready', file=open({str(tmp_path / 'here')!r}, 'w'))", WAIT
+    )
     code = f"from dmscdc.runs.run import run_notebook; run_notebook({str(job)!r}, {{}}, runs={str(tmp_path / 'runs')!r}, table='shop.orphan')"
     controller = subprocess.Popen([sys.executable, "-c", code])
     while not (tmp_path / "here").exists():
@@ -291,11 +308,16 @@ def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_pa
 
 @pytest.mark.parametrize("lost", ["the line", "the page"])
 def test_a_run_whose_process_was_killed_while_it_was_kept_gets_its_line_and_its_page_once(a_job, says, tmp_path, monkeypatch, lost):
-    class Killed(BaseException): pass
-    def die(*_): raise Killed
+    class Killed(BaseException):
+        pass
+
+    def die(*_):
+        raise Killed
+
     with monkeypatch.context() as patch:
         patch.setattr(*((RunLog, "append") if lost == "the line" else (module, "report_html")), die)
-        with pytest.raises(Killed): run_notebook(a_job("count", says("ok")), {}, runs=tmp_path, table="shop.item")
+        with pytest.raises(Killed):
+            run_notebook(a_job("count", says("ok")), {}, runs=tmp_path, table="shop.item")
     assert close_lost(tmp_path) == [] and len(list(tmp_path.rglob("2*.html"))) == 1
     assert [(line["table"], line["verdict"]) for line in RunLog(tmp_path).lines()] == [("shop.item", "ok")]
 
@@ -324,7 +346,12 @@ def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, 
 def test_an_error_out_of_a_task_of_spark_is_one_sentence_and_its_trace_stays_in_the_report(a_job, tmp_path):
     trace = "Job aborted: Traceback (most recent call last):\\n  File \"/lib/fold.py\", line 7, in fold\\n    x = 1 / 0\\npyarrow.lib.ArrowInvalid: Failed to parse string: \\'noon\\'\\n\\nJVM stacktrace: a.b.C"
     run = run_notebook(a_job("out_of_a_task", f"class PythonException(Exception): pass\nraise PythonException('{trace}')"), {}, runs=tmp_path)
-    assert (run.verdict, run.cause) == ("failed", "cell error") and "\n" not in run.words and "Traceback" not in run.words and "fold.py" not in run.words
-    assert run.words == "PythonException in cell [3]: pyarrow.lib.ArrowInvalid: Failed to parse string: 'noon'. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
+    assert (
+        (run.verdict, run.cause) == ("failed", "cell error") and "\n" not in run.words and "Traceback" not in run.words and "fold.py" not in run.words
+    )
+    assert (
+        run.words
+        == "PythonException in cell [3]: pyarrow.lib.ArrowInvalid: Failed to parse string: 'noon'. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
+    )
     page = run.html.read_text()
-    assert "/lib/fold.py" in page[page.index("<details"):] and "/lib/fold.py" not in page[:page.index("<details")]
+    assert "/lib/fold.py" in page[page.index("<details") :] and "/lib/fold.py" not in page[: page.index("<details")]

@@ -1,4 +1,5 @@
 """The timetable, on a clock that is moved by hand."""
+
 import os
 import signal
 import subprocess

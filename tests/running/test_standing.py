@@ -1,4 +1,5 @@
 """What a pass, `plan`, `status` and the front page say of tables that are held by others, were refused, or whose pass was killed."""
+
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from dmscdc.runs.log import RunLog
 from dmscdc.service import passes as controller
 from dmscdc.service import status as status_room
 from dmscdc.service.passes import run_pass
-from dmscdc.service.workers import Workers, LeaseHeartbeat, Servers, inherit
+from dmscdc.service.workers import LeaseHeartbeat, Servers, Workers, inherit
 from dmscdc.spark.interrupts import this_process
 from tiers import sampled
 
@@ -53,7 +54,7 @@ def told(folder, *command):
 
 def settings(config):
     "The settings as `dmscdc.toml` has them."
-    lines = [f'{name} = {json.dumps(getattr(config, name))}' for name in ("landing", "lake", "state", "runs", "settle", "workers")]
+    lines = [f"{name} = {json.dumps(getattr(config, name))}" for name in ("landing", "lake", "state", "runs", "settle", "workers")]
     Path(config.folder, "dmscdc.toml").write_text("\n".join(lines) + "\n")
 
 
@@ -108,7 +109,8 @@ def test_what_was_refused_is_not_run_again_and_stays_said(refused, tmp_path):
         assert (result.verdict, result.exit_code, result.words) == ("refused", 1, "2 tables: 1 refused, 1 nothing")
     assert len(list(Path(config.runs).rglob("*.ipynb"))) == 2  # those of the first pass
     assert len(lines) == 3 and {re.sub("since 20.*?Z,", "since TIME,", line) for line in lines} == {
-        "shop.a: refused since TIME, LOAD00000001.parquet row 2 has no id. Nothing has changed; `dmscdc status` shows it whole"}
+        "shop.a: refused since TIME, LOAD00000001.parquet row 2 has no id. Nothing has changed; `dmscdc status` shows it whole"
+    }
     for command, code in (("plan", 3), ("status", 3)):
         found, said = told(tmp_path, command)
         assert found == code and "row 2 has no id" in " ".join(said.split()) and "dmscdc pass --only shop.a --retry" in " ".join(said.split())
@@ -242,12 +244,15 @@ def owner_of_a_dead(spark):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.mark.parametrize("theirs, ours, freed", [
-    ("sc://cluster:15002/;token=a", "sc://cluster:15002/;token=b", True),
-    ("sc://cluster:15002/;token=a", "sc://other:15002/;token=a", False),
-    ("sc://cluster:15002/;token=a", "", False),
-    ("", "sc://cluster:15002/;token=a", True),
-])
+@pytest.mark.parametrize(
+    "theirs, ours, freed",
+    [
+        ("sc://cluster:15002/;token=a", "sc://cluster:15002/;token=b", True),
+        ("sc://cluster:15002/;token=a", "sc://other:15002/;token=a", False),
+        ("sc://cluster:15002/;token=a", "", False),
+        ("", "sc://cluster:15002/;token=a", True),
+    ],
+)
 def test_in_a_spark_of_others_the_session_of_the_dead_is_stopped_before_its_lease_is_free(tmp_path, monkeypatch, theirs, ours, freed):
     monkeypatch.setenv("SPARK_REMOTE", ours) if ours else monkeypatch.delenv("SPARK_REMOTE", raising=False)
     config, state = a_house(tmp_path, {"a": ""})
@@ -272,7 +277,9 @@ def test_a_pass_with_nothing_to_do_frees_what_the_dead_held_and_only_that(tmp_pa
     result = run_pass(config, job="there is no such job", on_event=lines.append, start=None)
     assert (result.verdict, result.words) == ("nothing", "3 tables: 3 paused")
     assert {lease.table.name: lease.owner for lease in state.holders()} == {name: owners[name] for name in "bc"}
-    assert [line for line in lines if "paused with work waiting" not in line] == [line for line in lines if "nothing of it is at work any more" in line] and len(lines) == 4
+    assert [line for line in lines if "paused with work waiting" not in line] == [
+        line for line in lines if "nothing of it is at work any more" in line
+    ] and len(lines) == 4
 
 
 def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
 "What is typed wrongly ends a command with code 2 and a sentence, before any work."
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -28,7 +29,19 @@ def home(tmp_path_factory) -> Path:
     write_load(home / "landing", T, [(1, "a")], {"id": "int", "name": "string"})
     log = RunLog(str(home / "runs"))
     for number, begun in enumerate(("2018-11-30T23:59:59", "2018-12-13T10:00:00", "2019-01-01T00:00:00")):
-        log.append({"run": f"{number}abc", "job": "process_table", "table": str(T), "start": f"{begun}.000Z", "end": f"{begun}.500Z", "verdict": "ok", "files": 1, "words": "x", "notebook": f"{number}.ipynb"})
+        log.append(
+            {
+                "run": f"{number}abc",
+                "job": "process_table",
+                "table": str(T),
+                "start": f"{begun}.000Z",
+                "end": f"{begun}.500Z",
+                "verdict": "ok",
+                "files": 1,
+                "words": "x",
+                "notebook": f"{number}.ipynb",
+            }
+        )
     return home
 
 
@@ -39,19 +52,25 @@ def said_by(home: Path, *words: str) -> tuple[int, str]:
     return done.exit_code, " ".join(done.output.split())
 
 
-@pytest.mark.parametrize("words, says", [
-    ("history shop.item --key id=1 --svg .", "--svg . is a folder; the name of a file was expected"),
-    ("history shop.item --key id=1 --html .", "--html . is a folder; the name of a file was expected"),
-    ("history shop.item --key id=1 --svg /nope/row.svg", "--svg /nope/row.svg: there is no folder /nope"),
-    ("runs list --since 2018/12/13", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not '2018/12/13'"),
-    ("runs list --since tomorrow", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not 'tomorrow'"),
-    ("runs list --most 0", "Invalid value for '--"),
-    ("reconcile shop.item --source-table nope", "nope"),
-    ("reconcile shop.item --limit 0", "Invalid value for '--"),
-    ("reconcile shop.item --wait -1", "Invalid value for '--"),
-    ("reconcile shop.item --interval -1", "Invalid value for '--"),
-    ("table rebuild --only shop.itme", "no table shop.itme: it is neither in the landing nor in the state nor in the lake. Did you mean shop.item?"),
-])
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        ("history shop.item --key id=1 --svg .", "--svg . is a folder; the name of a file was expected"),
+        ("history shop.item --key id=1 --html .", "--html . is a folder; the name of a file was expected"),
+        ("history shop.item --key id=1 --svg /nope/row.svg", "--svg /nope/row.svg: there is no folder /nope"),
+        ("runs list --since 2018/12/13", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not '2018/12/13'"),
+        ("runs list --since tomorrow", "a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not 'tomorrow'"),
+        ("runs list --most 0", "Invalid value for '--"),
+        ("reconcile shop.item --source-table nope", "nope"),
+        ("reconcile shop.item --limit 0", "Invalid value for '--"),
+        ("reconcile shop.item --wait -1", "Invalid value for '--"),
+        ("reconcile shop.item --interval -1", "Invalid value for '--"),
+        (
+            "table rebuild --only shop.itme",
+            "no table shop.itme: it is neither in the landing nor in the state nor in the lake. Did you mean shop.item?",
+        ),
+    ],
+)
 def test_it_is_said_with_code_2_and_nothing_is_kept(home, words, says):
     before = sorted(home.rglob("*"))
     code, said = said_by(home, *words.split())
@@ -71,7 +90,18 @@ def test_a_run_without_a_name_is_none(home):
         assert code == 2 and "no run ''" in said, said
 
 
-@pytest.mark.parametrize("since, runs", [("2018", "012"), ("2018-12", "12"), ("2018-12-13 10:00", "12"), ("2018-12-13T11:00:01+01:00", "2"), ("2018-12-13T09:00-01:00", "12"), ("2019-01-01", "2"), ("2020", "")])
+@pytest.mark.parametrize(
+    "since, runs",
+    [
+        ("2018", "012"),
+        ("2018-12", "12"),
+        ("2018-12-13 10:00", "12"),
+        ("2018-12-13T11:00:01+01:00", "2"),
+        ("2018-12-13T09:00-01:00", "12"),
+        ("2019-01-01", "2"),
+        ("2020", ""),
+    ],
+)
 def test_runs_since_a_time_of_any_spelling(home, since, runs):
     code, said = said_by(home, "runs", "list", "--since", since)
     assert code == 0 and [number for number in "012" if f"{number}abc" in said] == list(runs), said
@@ -82,11 +112,15 @@ def test_no_run_is_said_in_words(home):
     assert code == 0 and said == f"no run in {home / 'runs'}, table shop.none, verdict failed", said
 
 
-@pytest.mark.parametrize("given, says", [
-    (("--landing", "a", "--lake", "a"), "are the same place"),
-    (("--landing", "a", "--lake", "a/lake"), "lie one inside the other"),
-    (("--landing", "a", "--lake", "b", "--format", "paimon"), "format 'paimon' is not one of parquet"),
-], ids=["same", "inside", "format"])
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (("--landing", "a", "--lake", "a"), "are the same place"),
+        (("--landing", "a", "--lake", "a/lake"), "lie one inside the other"),
+        (("--landing", "a", "--lake", "b", "--format", "paimon"), "format 'paimon' is not one of parquet"),
+    ],
+    ids=["same", "inside", "format"],
+)
 def test_init_writes_no_settings_that_no_command_takes(tmp_path, given, says):
     done = CliRunner().invoke(app, ["init", "--folder", str(tmp_path), *given])
     assert done.exit_code == 2 and says in " ".join(done.output.split()) and not list(tmp_path.iterdir()), done.output

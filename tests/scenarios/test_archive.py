@@ -1,4 +1,5 @@
 """Change files that were moved to an archive count once, and are read there; DuckDB and plain dictionaries say what must come out."""
+
 from __future__ import annotations
 
 import json
@@ -24,7 +25,8 @@ def archived(w: World, copy: bool = False) -> Path:
     there.mkdir(parents=True)
     name = f"{OLD}.parquet"
     (there / name).write_bytes((w.raw / name).read_bytes())
-    if not copy: w.gone(OLD)
+    if not copy:
+        w.gone(OLD)
     return w.root / "archive"
 
 

@@ -2,6 +2,7 @@
 
 The story is one small table: a landing, passes, and what an independent reader finds in the lake's folder.
 """
+
 from __future__ import annotations
 
 import time
@@ -18,7 +19,6 @@ from dmscdc.load.incremental import prepare_changes
 from dmscdc.load.initial import prepare_load
 from dmscdc.load.results import Task
 from dmscdc.state.sqlite import transaction
-
 from world import World, closed
 
 pytestmark = pytest.mark.test
@@ -109,12 +109,17 @@ def test_load_started_before_all_its_parts_are_there__it_waits(w):
 
 def test_files_that_arrive_during_the_run_read_twice__they_wait_for_the_next(w, in_spark):
     w.load([(1, "a")]).changes(1, [("I", 2, "b")])
+
     def arriving():
         if not (w.raw / f"{closed(2)}.parquet").exists():
             w.changes(2, [("I", 3, "c"), ("U", 2, "B")])
         return w.spark
+
     first, second = w.go(spark=arriving), w.go()
-    assert [[f["path"] for f in done.files] for done in (first, second)] == [["LOAD00000001.parquet", f"{closed(1)}.parquet"], [f"{closed(2)}.parquet"]]
+    assert [[f["path"] for f in done.files] for done in (first, second)] == [
+        ["LOAD00000001.parquet", f"{closed(1)}.parquet"],
+        [f"{closed(2)}.parquet"],
+    ]
     assert w.lake("id, name") == [(1, "a"), (2, "B"), (3, "c")]
 
 
@@ -129,7 +134,9 @@ def test_time_out_leaves_two_writers__the_second_to_commit_is_refused_by_the_tab
 
 
 def test_old_changes_replayed_on_a_reload__what_the_load_made_obsolete_is_left_out(w):
-    def put(minute): return moment_of("2018-12-15 10:00:00").timestamp() + 60 * minute
+    def put(minute):
+        return moment_of("2018-12-15 10:00:00").timestamp() + 60 * minute
+
     w.load([(1, "a")], time=put(0)).changes("20181215-100500000", [("U", 1, "old"), ("I", 2, "old")], time=put(5) + 1)
     assert w.go().verdict == "ok"
     w.load([(1, "reloaded, and of another size")], time=put(20))
@@ -152,6 +159,8 @@ def test_everything_written_to_one_file__files_have_a_good_size_and_only_touched
     files = {f.name: (f.low, f.high) for f in table.journal.head().files}
     assert len(files) > 4 and w.lake("count(*), count(distinct id)") == [(1500, 1500)]
     w.changes(1, [("U", 700, "touched")])
-    done = prepare_changes(lambda: w.spark, Task(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()).commit()
+    done = prepare_changes(
+        lambda: w.spark, Task(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()
+    ).commit()
     assert (done.written.files["rewritten"], done.written.files["opened"]) == (1, 1)
     assert [files[name] for name in table.journal.head().removes] == [(low, high) for low, high in files.values() if low[0] <= 700 <= high[0]]

@@ -1,10 +1,10 @@
 "Files that arrive after later ones were applied."
+
 from __future__ import annotations
 
 import pytest
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
-
 from world import World, closed, replayed
 
 pytestmark = pytest.mark.test
@@ -15,7 +15,9 @@ ALL = "id, name, n, Op, _cdc_file, _cdc_row"
 
 def sequenced(w, close, rows):
     commit = moment_of(f"2018-12-15 10:00:{close:02d}")
-    w.changes(close, rows, settings=DmsSettings(sequence_column="seq"), sequences=[change_sequence(commit, close * 100 + i) for i in range(len(rows))])
+    w.changes(
+        close, rows, settings=DmsSettings(sequence_column="seq"), sequences=[change_sequence(commit, close * 100 + i) for i in range(len(rows))]
+    )
 
 
 @pytest.mark.parametrize("delete", ["hard", "soft"])
@@ -30,7 +32,14 @@ def test_the_newest_change_wins_a_delete_stays_one_and_other_keys_are_left(tmp_p
     w.changes(7, [("U", 6, 7)], {"id": "int", "n": "int"})
     w.changes(9, [("U", 9, "nine", 9), ("U", 7, "nine", 9)])
     done = w.go()
-    assert [(f["path"][13:15], f["kind"]) for f in done.files] == [("03", "late"), ("04", "again"), ("06", "again"), ("07", "late"), ("08", "again"), ("09", "change")]
+    assert [(f["path"][13:15], f["kind"]) for f in done.files] == [
+        ("03", "late"),
+        ("04", "again"),
+        ("06", "again"),
+        ("07", "late"),
+        ("08", "again"),
+        ("09", "change"),
+    ]
     assert w.lake(ALL) == replayed(w.raw, ["id"], ALL, soft=delete == "soft") and w.settled()
     assert done.verdict == "attention" and f"late file {closed(3)}.parquet met" in done.words and "No change sequence proves it" in done.words
     assert w.idle().verdict == "nothing"
@@ -70,7 +79,8 @@ def test_in_any_order_of_arrival_the_table_is_the_same(tmp_path, spark):
         w = World(tmp_path / str(i), spark, SCHEMA).set(key="id", delete="soft").load([(1, "old", 0), (2, "old", 0), (3, "old", 0)])
         w.go()
         for arrival in (order[:2], order[2:]) if i else (order,):
-            for number in arrival: w.changes(number, [(op, key, f"file {number}", number) for key, op in enumerate(ops[number], 1)])
+            for number in arrival:
+                w.changes(number, [(op, key, f"file {number}", number) for key, op in enumerate(ops[number], 1)])
             w.go()
         tables.append(w.lake(ALL))
     assert tables[0] == replayed(w.raw, ["id"], ALL, soft=True) and tables == [tables[0]] * 4

@@ -1,4 +1,5 @@
 "The state remembers a commit that the lake does not hold: nothing is touched, a person is asked, and both ways on work."
+
 from __future__ import annotations
 
 import shutil
@@ -7,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.cli.tables import tables
-
 from world import World, closed
 
 pytestmark = pytest.mark.test
@@ -33,10 +33,12 @@ def command(w: World, *words: str) -> tuple[int, str]:
     return done.exit_code, " ".join(done.output.split())
 
 
-def without_lake(w: World): shutil.rmtree(w.root / "lake")
+def without_lake(w: World):
+    shutil.rmtree(w.root / "lake")
 
 
-def without_journal(w: World): shutil.rmtree(w.root / "lake" / "_dmscdc")
+def without_journal(w: World):
+    shutil.rmtree(w.root / "lake" / "_dmscdc")
 
 
 def older(w: World):
@@ -59,14 +61,21 @@ def everything(w: World) -> dict[str, bytes]:
     return {str(p): p.read_bytes() for p in sorted((w.root / "lake").rglob("*")) if p.is_file()} | {"": repr(w.state.get(w.ref)).encode()}
 
 
-@pytest.mark.parametrize("lose, found", [
-    (without_lake, "holds no commit of ours"), (without_journal, "holds no commit of ours"),
-    (older, f"stands at commit 2, load 1 (1 file), changes up to {closed(1)}.parquet"), (of_another, "holds another table: its commit 3")])
+@pytest.mark.parametrize(
+    "lose, found",
+    [
+        (without_lake, "holds no commit of ours"),
+        (without_journal, "holds no commit of ours"),
+        (older, f"stands at commit 2, load 1 (1 file), changes up to {closed(1)}.parquet"),
+        (of_another, "holds another table: its commit 3"),
+    ],
+)
 def test_a_lake_that_is_not_the_one_remembered_is_left_alone_and_a_person_is_asked(w, lose, found):
     lose(w)
     w.changes(3, [("I", 4, "d")])
     for path in w.raw.glob("2*"):
-        if path.stem <= closed(2): path.rename(w.root / path.name)  # what was applied is archived
+        if path.stem <= closed(2):
+            path.rename(w.root / path.name)  # what was applied is archived
     before = everything(w)
     done = w.idle()
     assert (done.verdict, everything(w)) == ("attention", before)
@@ -132,14 +141,16 @@ def test_a_state_behind_the_lake_is_brought_forward_and_a_table_never_committed_
     for number in (1, 2):
         other.changes(number, [("U", 1, f"v{number}")])
         assert other.go().verdict == "ok"
-    for ending in ("-wal", "-shm"): (other.root / f"state.db{ending}").unlink(missing_ok=True)
+    for ending in ("-wal", "-shm"):
+        (other.root / f"state.db{ending}").unlink(missing_ok=True)
     shutil.copy(other.root / "old.db", other.root / "state.db")
     assert other.idle().verdict == "nothing" and other.state.get(other.ref).commit == 3
 
 
 @pytest.mark.parametrize("which", [0, -1])
 def test_a_file_that_any_commit_wrote_and_somebody_removed_is_said_and_loaded_anew_on_request(w, which):
-    for number in range(4, 7): w.changes(number, [("I", number, "x" * number)]), w.go()
+    for number in range(4, 7):
+        w.changes(number, [("I", number, "x" * number)]), w.go()
     files = sorted(w.files())  # by their commits
     assert len(files) > 2
     lost = w.folder / files[which]

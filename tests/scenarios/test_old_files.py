@@ -1,4 +1,5 @@
 "Old change files leave the landing by `dmscdc maintain raw`; the oracle is a replay of all files, wherever they lie, and what lies where."
+
 from __future__ import annotations
 
 import re
@@ -9,7 +10,6 @@ from typer.testing import CliRunner
 
 from dmscdc.cli.main import app
 from dmscdc.service.config import write_config
-
 from world import World
 
 pytestmark = pytest.mark.test
@@ -28,7 +28,8 @@ def life(w: World) -> str:
     return re.sub(r'"put": .*', "", typed(w, "history", "shop.item", "--key", "id=1", "--json"))
 
 
-def names(folder: Path) -> list[str]: return sorted(path.stem for path in folder.rglob("*.parquet"))
+def names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.rglob("*.parquet"))
 
 
 @pytest.fixture
@@ -36,7 +37,8 @@ def w(tmp_path, spark):
     "A table of five days."
     w = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id")
     w.load([(1, "a"), (2, "b"), (3, "c")])
-    for day, name in enumerate(DAYS): w.changes(name, [("U", 1 + day % 3, f"day {day}"), ("I", 10 + day, "new")])
+    for day, name in enumerate(DAYS):
+        w.changes(name, [("U", 1 + day % 3, f"day {day}"), ("I", 10 + day, "new")])
     assert w.go().verdict == "ok"
     write_config(tmp_path, landing="landing", lake="lake", settle=0, archive="archive")
     return w

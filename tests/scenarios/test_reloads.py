@@ -1,4 +1,5 @@
 "New load sets, and what a person may ask for: reload, accept, rewind, replay."
+
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
@@ -13,7 +14,8 @@ SCHEMA = {"id": "int", "name": "string"}
 TEN = datetime(2018, 12, 15, 10, tzinfo=timezone.utc)
 
 
-def at(minute: float) -> float: return (TEN + timedelta(minutes=minute)).timestamp()
+def at(minute: float) -> float:
+    return (TEN + timedelta(minutes=minute)).timestamp()
 
 
 def change(w, minute, rows, put=None):
@@ -50,7 +52,11 @@ def test_where_times_are_unbelievable_nothing_moves_and_both_commands_do_what_th
     change(w, 30, [("I", 2, "thirty")], put=91)
     before, done = w.table_state(), w.idle()
     assert done.verdict == "attention" and w.table_state() == before
-    assert "--reload --supersede" in done.words and "--reload --keep-changes" in done.words and "object times are not those of the first writing" in done.words
+    assert (
+        "--reload --supersede" in done.words
+        and "--reload --keep-changes" in done.words
+        and "object times are not those of the first writing" in done.words
+    )
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "five"), (2, "thirty"), (3, "ten"), (4, "ten")], "all changes on top"
     w.state.instruct(w.ref, {"kind": "reload", "changes": "supersede"})
@@ -73,7 +79,11 @@ def test_a_reload_with_other_columns_brings_exactly_those(w):
     w.load([(1, 10, "A"), (2, 20, "B")], {"id": "int", "stock": "int", "title": "string"}, time=at(20))
     done = w.go()
     assert w.lake("id, stock, title") == [(1, 10, "A"), (2, 20, "B")]
-    assert done.schema == ("column stock int is new in this load", "column title string is new in this load", "column name string is gone from this load")
+    assert done.schema == (
+        "column stock int is new in this load",
+        "column title string is new in this load",
+        "column name string is gone from this load",
+    )
 
 
 def test_load_files_that_vanish_change_nothing(w):
@@ -88,11 +98,15 @@ def test_a_refused_reload_leaves_the_old_table(w):
     assert done.verdict == "refused" and "id=1 stands in 2 rows" in done.words and w.table_state() == before
 
 
-@pytest.mark.parametrize("asked, files, rows", [
-    ({"kind": "rewind", "to": "20181215-100500000.parquet"}, ["05", "10"], [(1, "five"), (3, "ten"), (4, "ten")]),
-    ({"kind": "rewind", "after": "20181215-100500000.parquet"}, ["10"], [(1, "five"), (3, "ten"), (4, "ten")]),
-    ({"kind": "replay", "files": ["20181215-100500000.parquet"]}, ["05", "10"], [(1, "five"), (3, "ten"), (4, "ten")]),
-], ids=["rewind to", "rewind after", "replay"])
+@pytest.mark.parametrize(
+    "asked, files, rows",
+    [
+        ({"kind": "rewind", "to": "20181215-100500000.parquet"}, ["05", "10"], [(1, "five"), (3, "ten"), (4, "ten")]),
+        ({"kind": "rewind", "after": "20181215-100500000.parquet"}, ["10"], [(1, "five"), (3, "ten"), (4, "ten")]),
+        ({"kind": "replay", "files": ["20181215-100500000.parquet"]}, ["05", "10"], [(1, "five"), (3, "ten"), (4, "ten")]),
+    ],
+    ids=["rewind to", "rewind after", "replay"],
+)
 def test_rewind_and_replay_apply_files_again_once_and_change_nothing_that_was_right(w, asked, files, rows):
     before = w.table_state()
     w.state.instruct(w.ref, asked)

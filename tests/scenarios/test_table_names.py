@@ -1,6 +1,8 @@
 "Tables and schemas of every name that DMS can write are loaded and changed like others, each into a folder of its own."
+
 from __future__ import annotations
 
+import duckdb
 import pytest
 
 from awkward import TABLES
@@ -10,8 +12,6 @@ from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.state.sqlite import SqliteState
-
-import duckdb
 from tiers import sampled
 from ways import taken
 
@@ -32,14 +32,30 @@ def test_every_name_is_loaded_and_changed(tmp_path, spark, names, direct, monkey
         for table in tables:
             folder = tmp_path / "landing" / table.schema / table.name
             folder.mkdir(parents=True)
-            for path in (tmp_path / "one/a/b").iterdir(): (folder / path.name).write_bytes(path.read_bytes())
+            for path in (tmp_path / "one/a/b").iterdir():
+                (folder / path.name).write_bytes(path.read_bytes())
             state.put_settings(table, key="id")
-            done = process_table(str(table), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}", settle=0, run="test", spark=lambda: spark)
+            done = process_table(
+                str(table),
+                str(tmp_path / "landing"),
+                str(tmp_path / "lake"),
+                f"sqlite:{tmp_path / 'state.db'}",
+                settle=0,
+                run="test",
+                spark=lambda: spark,
+            )
             assert (done.verdict, done.commit, done.table) == ("ok", 2, str(table)), done.words
     assert len(together) == (0 if direct else len(tables))
     for table in tables:
         _, files = ParquetTable(str(tmp_path / "lake"), table).plain()
         paths = [str(path) for path in (tmp_path / "lake" / table.schema / table.name).rglob("*.parquet") if path.is_file()]
         assert len(paths) == len(files)
-        rows = [row for path in paths for row in duckdb.connect().read_parquet(path.replace("*", "?").replace("[", "[[]"), hive_partitioning=False).project("id, name").fetchall()]
+        rows = [
+            row
+            for path in paths
+            for row in duckdb.connect()
+            .read_parquet(path.replace("*", "?").replace("[", "[[]"), hive_partitioning=False)
+            .project("id, name")
+            .fetchall()
+        ]
         assert sorted(rows) == [(1, "A"), (3, "c")], table

@@ -1,4 +1,5 @@
 """A folder that version 0.1.0 has written (landing, lake, state, runs, a type-2 table, a feed's cursor) is read and gone on with. `tests/data/written_by_0_1_0/README.md` says how it was made."""
+
 from __future__ import annotations
 
 import json
@@ -9,26 +10,33 @@ from shutil import copytree
 
 import pytest
 from typer.testing import CliRunner
-from world import query
 
 from dmscdc.capture.writer import write_changes
 from dmscdc.cli.main import app
 from dmscdc.load.process import process_table
 from dmscdc.scd2.update import update_versions
+from world import query
 
 pytestmark = pytest.mark.test
 
 DATA = Path(__file__).parents[1] / "data" / "written_by_0_1_0"
 TYPES = {"id": "int", "name": "string", "price": "decimal(9,2)"}
 HELD = [(1, "Lamp, large", "41.00"), (3, None, "7.25"), (4, "Desk", "120.00")]  # after both passes; 2 was deleted
-VERSIONS = [(1, "Lamp", "41.00", False), (1, "Lamp, large", "41.00", True), (2, "Chair", "80.50", False), (3, None, "7.25", True), (4, "Desk", "120.00", True)]
+VERSIONS = [
+    (1, "Lamp", "41.00", False),
+    (1, "Lamp, large", "41.00", True),
+    (2, "Chair", "80.50", False),
+    (3, None, "7.25", True),
+    (4, "Desk", "120.00", True),
+]
 
 
 @pytest.fixture
 def shop(tmp_path) -> Path:
     "The folder as it was left, object times too: they are not kept by git, and a position knows its load by them."
     copytree(DATA, tmp_path / "shop")
-    for name, time in json.loads((DATA / "times.json").read_text()).items(): os.utime(tmp_path / "shop" / name, (time, time))
+    for name, time in json.loads((DATA / "times.json").read_text()).items():
+        os.utime(tmp_path / "shop" / name, (time, time))
     return tmp_path / "shop"
 
 
@@ -38,7 +46,8 @@ def said(shop: Path, *words: str, code: int = 0) -> str:
     return done.output
 
 
-def places(shop: Path, table: str) -> list[str]: return [table, str(shop / "landing"), str(shop / "lake"), f"sqlite:{shop / 'state.db'}"]
+def places(shop: Path, table: str) -> list[str]:
+    return [table, str(shop / "landing"), str(shop / "lake"), f"sqlite:{shop / 'state.db'}"]
 
 
 def rows(shop: Path, table: str, columns: str) -> list[tuple]:
@@ -63,8 +72,20 @@ def test_a_rows_life_is_told(shop):
 
 
 def test_the_next_files_are_applied_and_versions_go_on(shop, spark):
-    write_changes(shop / "landing", "shop.product", [("U", 4, "Desk", "99.00"), ("I", 5, "RunStore", "60.00")], datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc), TYPES)
-    write_changes(shop / "landing", "shop.store", [("D", 9, "Irvine", "CA")], datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc), {"id": "int", "town": "string", "area": "string"})
+    write_changes(
+        shop / "landing",
+        "shop.product",
+        [("U", 4, "Desk", "99.00"), ("I", 5, "RunStore", "60.00")],
+        datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc),
+        TYPES,
+    )
+    write_changes(
+        shop / "landing",
+        "shop.store",
+        [("D", 9, "Irvine", "CA")],
+        datetime(2026, 11, 20, 10, 10, tzinfo=timezone.utc),
+        {"id": "int", "town": "string", "area": "string"},
+    )
     for table, commit in {"shop.product": 4, "shop.store": 3}.items():
         done = process_table(*places(shop, table), settle=0, run="test", spark=lambda: spark)
         assert (done.verdict, done.commit) == ("ok", commit), done.words
@@ -73,6 +94,8 @@ def test_the_next_files_are_applied_and_versions_go_on(shop, spark):
     assert rows(shop, "product_scd2", "id, name, price::text, is_current") == VERSIONS, "as 0.1.0 has left them"
     done = update_versions(*places(shop, "shop.product"), settle=0, spark=lambda: spark)
     assert done.verdict == "ok" and done.files["new"] == 1, done.words
-    assert rows(shop, "product_scd2", "id, name, price::text, is_current") == sorted([*VERSIONS[:-1], (4, "Desk", "120.00", False), (4, "Desk", "99.00", True), (5, "RunStore", "60.00", True)], key=str)
+    assert rows(shop, "product_scd2", "id, name, price::text, is_current") == sorted(
+        [*VERSIONS[:-1], (4, "Desk", "120.00", False), (4, "Desk", "99.00", True), (5, "RunStore", "60.00", True)], key=str
+    )
     part = said(shop, "feed", "shop.product", "--cursor", str(shop / "cursor.json"), "--out", str(shop / "feed"))
     assert "1 update" in part or "update" in part

@@ -1,4 +1,5 @@
 """What Spark is given besides its own jars is fetched by check sum. A folder, or a server on this machine, stands for the Maven repository."""
+
 from __future__ import annotations
 
 import hashlib
@@ -45,13 +46,15 @@ def repository(tmp_path, monkeypatch) -> Path:
     return tmp_path / "maven"
 
 
-def kept(repository: Path) -> set[str]: return {path.name[17:] for path in repository.parent.glob("cache/dmscdc/jars/*.[jp]ar*")}
+def kept(repository: Path) -> set[str]:
+    return {path.name[17:] for path in repository.parent.glob("cache/dmscdc/jars/*.[jp]ar*")}
 
 
 @pytest.mark.parametrize("content", [b"as lister", b"as listed, and more" * 1000, b"as", b""])
 def test_a_jar_that_is_not_what_the_list_says_is_refused_and_not_kept(repository, content):
     put(repository, PART, content)
-    with pytest.raises(JarMissing, match=f"shop:part:1.0 from .* its SHA-256 is .*{PART.sha256}"): fetched([PART])
+    with pytest.raises(JarMissing, match=f"shop:part:1.0 from .* its SHA-256 is .*{PART.sha256}"):
+        fetched([PART])
     assert kept(repository) == set()
 
 
@@ -69,7 +72,11 @@ def test_a_kept_jar_that_was_changed_since_is_fetched_again(repository):
     assert fetched([PART]) == [first] and first.read_bytes() == b"as listed"
 
 
-@pytest.mark.parametrize("spoil", [lambda at: at.chmod(0o777), lambda at: (at.rename(at.with_name("other")), at.symlink_to(at.with_name("other")))], ids=["of all", "a link"])
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda at: at.chmod(0o777), lambda at: (at.rename(at.with_name("other")), at.symlink_to(at.with_name("other")))],
+    ids=["of all", "a link"],
+)
 @pytest.mark.parametrize("which", ["dmscdc", "dmscdc/jars"])
 def test_a_cache_into_which_others_can_write_is_not_used(repository, spoil, which):
     put(repository, PART, b"as listed")
@@ -85,7 +92,8 @@ def test_a_mirror_without_tls_is_asked_only_where_somebody_said_so(repository, m
         Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        with pytest.raises(JarMissing, match="over https.*DMSCDC_PLAIN_HTTP=allow"): fetched([PART])
+        with pytest.raises(JarMissing, match="over https.*DMSCDC_PLAIN_HTTP=allow"):
+            fetched([PART])
         monkeypatch.setenv("DMSCDC_PLAIN_HTTP", "allow")
         assert len(fetched([PART])) == 1
         server.shutdown()
@@ -94,7 +102,8 @@ def test_a_mirror_without_tls_is_asked_only_where_somebody_said_so(repository, m
 def test_spark_gets_files_beside_those_of_the_user_and_none_that_it_has(repository, tmp_path):
     name = "io.delta:delta-spark_2.12:3.3.2"
     (tmp_path / "spark/jars").mkdir(parents=True)
-    with pytest.raises(JarMissing, match="io.delta:delta-"): with_jars({OUR_JARS: name}, tmp_path / "spark")
+    with pytest.raises(JarMissing, match="io.delta:delta-"):
+        with_jars({OUR_JARS: name}, tmp_path / "spark")
     (tmp_path / "spark/jars/delta-spark_2.12-3.3.0.jar").touch()
     assert with_jars({OUR_JARS: name, "spark.jars": "/mine.jar"}, tmp_path / "spark") == {"spark.jars": "/mine.jar"}
 
@@ -113,7 +122,14 @@ def test_a_table_whose_jars_are_not_the_listed_ones_fails_before_java_starts(rep
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "landing/shop/product/LOAD00000001.parquet")
     write_config(tmp_path, landing="landing", lake="lake", settle=0, format="iceberg")
     assert subprocess.run([CLI, "table", "set", "shop.product", "--key", "id"], cwd=tmp_path).returncode == 0
-    done = subprocess.run([CLI, "pass"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "JAVA_HOME": "/nowhere", "DMSCDC_SMALL_BYTES": "0"})
+    done = subprocess.run(
+        [CLI, "pass"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "JAVA_HOME": "/nowhere", "DMSCDC_SMALL_BYTES": "0"},
+    )
     assert done.stdout == "1 table: 1 failed\n" and f"shop.product: failed, JarMissing: {wanted.name} from file:" in done.stderr, done
 
 

@@ -1,4 +1,5 @@
 "On which addresses the processes listen that a command starts: while they start, run and end, no other machine can reach one."
+
 from __future__ import annotations
 
 import os
@@ -19,7 +20,12 @@ from dmscdc.service.config import write_config
 
 pytestmark = pytest.mark.test
 
-HERE = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000", "0000000000000000FFFF0000" + "0100007F"}  # as /proc/net has 127.0.0.1 and ::1
+HERE = {
+    "0100007F",
+    "0000000000000000FFFF00000100007F",
+    "00000000000000000000000001000000",
+    "0000000000000000FFFF0000" + "0100007F",
+}  # as /proc/net has 127.0.0.1 and ::1
 DMSCDC = str(Path(sys.executable).with_name("dmscdc"))
 WORK = "import pathlib, sys, dmscdc.spark.archive as a; a._work(pathlib.Path(sys.argv[1]))"
 
@@ -28,10 +34,13 @@ def family(root: int) -> set[int]:
     "A process and all that it or they have started."
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        try: parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError: continue
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
     found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found: found |= more
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
     return found
 
 
@@ -39,8 +48,10 @@ def listening(pids: set[int]) -> set[str]:
     "The local addresses and ports on which some processes accept connections, as the kernel writes them."
     owned = set()
     for pid in pids:
-        try: owned |= {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
-        except OSError: continue
+        try:
+            owned |= {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+        except OSError:
+            continue
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
     return {line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in owned}
 
@@ -59,8 +70,10 @@ def told_a_stranger(port: int) -> bytes:
 def is_taken(port: int) -> bool:
     "Whether nobody can listen at ::1 on a server's port: where localhost is both, clients would send their token there."
     with socket.socket(socket.AF_INET6) as other:
-        try: other.bind(("::1", port))
-        except OSError: return True
+        try:
+            other.bind(("::1", port))
+        except OSError:
+            return True
     return False
 
 
@@ -76,14 +89,20 @@ def watched(command: list[str], cwd: Path, until: str = "", **env: str) -> tuple
                 assert is_taken(int(re.search(r"localhost:(\d+)", (cwd / "said").read_text())[1]))
                 answers = [told_a_stranger(int(place.partition(":")[2], 16)) for place in listening(family(process.pid))]
                 until = process.terminate()
-            with suppress(subprocess.TimeoutExpired): process.wait(0.02)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.02)
             assert time.monotonic() < end or process.kill()
     assert process.returncode == 0, (cwd / "said").read_text()[-2000:]
     return {place.partition(":")[0] for place in found}, answers
 
 
 def test_what_keeps_java_s_classes_listens_on_this_machine_only_and_asks_for_a_token(tmp_path):
-    found, _ = watched([sys.executable, "-c", WORK, str(tmp_path)], tmp_path, SPARK_CONNECT_AUTHENTICATE_TOKEN=secrets.token_urlsafe(8), PYSPARK_PYTHON=sys.executable)
+    found, _ = watched(
+        [sys.executable, "-c", WORK, str(tmp_path)],
+        tmp_path,
+        SPARK_CONNECT_AUTHENTICATE_TOKEN=secrets.token_urlsafe(8),
+        PYSPARK_PYTHON=sys.executable,
+    )
     assert found and found <= HERE, found
 
 
@@ -97,7 +116,9 @@ def home(tmp_path_factory) -> Path:
     return home
 
 
-@pytest.mark.parametrize("words, until", [("pass", ""), ("scd2 shop.item", ""), ("serve-spark", "SPARK_REMOTE")], ids=lambda words: words.partition(" ")[0])
+@pytest.mark.parametrize(
+    "words, until", [("pass", ""), ("scd2 shop.item", ""), ("serve-spark", "SPARK_REMOTE")], ids=lambda words: words.partition(" ")[0]
+)
 def test_a_command_listens_on_this_machine_only(home, words, until):
     found, answers = watched([DMSCDC, *words.split()], home, until)
     assert found and found <= HERE, found

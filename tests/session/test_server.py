@@ -1,4 +1,5 @@
 """The server: it dies with its starter, says why it died, and stops the work of dead clients."""
+
 import json
 import os
 import re
@@ -142,7 +143,9 @@ def test_a_client_of_a_server_that_is_gone_does_not_wait_for_ten_minutes():
 
 
 def test_a_client_does_not_mind_the_address_of_another_spark_in_its_environment(server):
-    asks = subprocess.run([sys.executable, "-c", ASKS, server.url], env={**os.environ, "MASTER": "spark://elsewhere:7077"}, capture_output=True, text=True, timeout=240)
+    asks = subprocess.run(
+        [sys.executable, "-c", ASKS, server.url], env={**os.environ, "MASTER": "spark://elsewhere:7077"}, capture_output=True, text=True, timeout=240
+    )
     assert asks.stdout == "3\n", asks.stderr[-2000:]
 
 
@@ -181,11 +184,13 @@ def test_two_servers_that_start_at_once_read_each_its_own_port(tmp_path):
     for number, (process, log, size) in enumerate(started, 1):  # who read the other's log would have the port of the first
         (tmp_path / f"go{number}").touch()
         assert wait_for_port(process, log, size, 60, "3g") == number
-    with own_log(tmp_path / "spark.log") as third: assert Path(third.name).name == "spark-3.log"
+    with own_log(tmp_path / "spark.log") as third:
+        assert Path(third.name).name == "spark-3.log"
     for process, _, _ in started:
         process.stdin.close()
         process.wait(60)
-    with own_log(tmp_path / "spark.log") as again: assert Path(again.name).name == "spark.log" and again.tell() > 0
+    with own_log(tmp_path / "spark.log") as again:
+        assert Path(again.name).name == "spark.log" and again.tell() > 0
 
 
 def test_a_server_that_nobody_wants_any_more_is_not_waited_for(tmp_path):
@@ -193,18 +198,21 @@ def test_a_server_that_nobody_wants_any_more_is_not_waited_for(tmp_path):
     (tmp_path / "home").mkdir()
     process, _ = start_guarded(["sleep", "600"], tmp_path / "home", dict(os.environ), own_log(log))
     stop.set()
-    with pytest.raises(NotWanted, match="stopped on request before the Spark server was ready"): wait_for_port(process, log, 0, 20, "3g", stop)
+    with pytest.raises(NotWanted, match="stopped on request before the Spark server was ready"):
+        wait_for_port(process, log, 0, 20, "3g", stop)
     process.stdin.close()
     process.wait(60)
 
 
 def test_a_real_server_is_ended_where_its_starter_is_stopped(tmp_path):
     stop, log = threading.Event(), tmp_path / "spark.log"
-    with pytest.raises(NotWanted), serve(log=log, memory="1g", meanwhile=stop.set, stop=stop): pass
+    with pytest.raises(NotWanted), serve(log=log, memory="1g", meanwhile=stop.set, stop=stop):
+        pass
     assert "Spark Connect server started" not in log.read_text()
     until, free = time.monotonic() + 30, False  # the launcher that spark-submit begins with may outlive it for a moment
     while not free and time.monotonic() < until:
-        with own_log(log) as again: free = Path(again.name).name == "spark.log"
+        with own_log(log) as again:
+            free = Path(again.name).name == "spark.log"
     assert free, "no process of it writes any more"
 
 

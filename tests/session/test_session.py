@@ -1,4 +1,5 @@
 """The session in this process: what is stored with it, and what reaches its workers."""
+
 import datetime
 import json
 import os
@@ -12,7 +13,7 @@ import pytest
 
 from dmscdc.changes.tasks import write_table
 from dmscdc.errors import PythonMismatch
-from dmscdc.spark.session import SESSION_SETTINGS, check_python, _has_package, package_zip
+from dmscdc.spark.session import SESSION_SETTINGS, _has_package, check_python, package_zip
 
 pytestmark = pytest.mark.test
 
@@ -31,9 +32,10 @@ def test_spark_reads_no_value_out_of_a_page_with_one_wrong_byte(spark, tmp_path)
     for path in (tmp_path / "ours" / "0.parquet", *(tmp_path / "sparks").glob("*.parquet")):
         sound, names = path.read_bytes(), pq.read_metadata(path).row_group(0).column(1)
         at = (names.dictionary_page_offset or names.data_page_offset) + names.total_compressed_size - 6
-        (tmp_path / "wrong.parquet").write_bytes(sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1:])
+        (tmp_path / "wrong.parquet").write_bytes(sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1 :])
         assert pq.read_table(tmp_path / "wrong.parquet")["name"] != rows["name"], "who does not look takes another value"
-        with pytest.raises(Exception, match="FAILED_READ_FILE"): spark.read.parquet(str(tmp_path / "wrong.parquet")).collect()
+        with pytest.raises(Exception, match="FAILED_READ_FILE"):
+            spark.read.parquet(str(tmp_path / "wrong.parquet")).collect()
 
 
 def test_a_timestamp_is_stored_as_utc_microseconds_and_never_as_int96(spark, tmp_path):
@@ -62,8 +64,9 @@ def test_the_package_zip_is_named_after_its_content_and_imports(tmp_path):
     with zipfile.ZipFile(package_zip(tmp_path)) as file:
         file.extractall(tmp_path)
     code = "import sys, pathlib, dmscdc.spark.session as s; print(s.package_zip(pathlib.Path(sys.argv[1])).name, s.__file__)"
-    said = [subprocess.run([sys.executable, "-c", code, tmp_path], cwd=cwd, capture_output=True, text=True, check=True).stdout
-            for cwd in (tmp_path, "/")]
+    said = [
+        subprocess.run([sys.executable, "-c", code, tmp_path], cwd=cwd, capture_output=True, text=True, check=True).stdout for cwd in (tmp_path, "/")
+    ]
     assert [words.split()[0] for words in said] == [package_zip(tmp_path).name] * 2
     assert said[0].split()[1].startswith(str(tmp_path)) and said[0] != said[1]
 
@@ -87,8 +90,12 @@ def test_a_server_with_another_copy_of_the_package_is_refused_in_words():
 
 
 def test_what_spark_puts_down_lies_in_a_folder_of_its_own_and_goes_with_it(tmp_path):
-    code = ("import json, os, sys; os.umask(0); from pathlib import Path; from dmscdc.spark.session import open_session; spark = open_session(master='local[1]', conf={'spark.driver.memory': '1g'}); "
-            "spark.range(1000).repartition(3).count(); print(json.dumps({one.name: one.stat().st_mode & 0o777 for one in Path(sys.argv[1]).iterdir()}))")
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300, env={**os.environ, "TMPDIR": str(tmp_path)})
+    code = (
+        "import json, os, sys; os.umask(0); from pathlib import Path; from dmscdc.spark.session import open_session; spark = open_session(master='local[1]', conf={'spark.driver.memory': '1g'}); "
+        "spark.range(1000).repartition(3).count(); print(json.dumps({one.name: one.stat().st_mode & 0o777 for one in Path(sys.argv[1]).iterdir()}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
     assert set(json.loads(done.stdout).values()) == {0o700}, done
     assert not [*tmp_path.iterdir()], "nothing is left"

@@ -1,4 +1,5 @@
 "CSV files of DMS, from the landing to every question. The oracle is a dictionary that the test itself changes while it writes the files."
+
 from __future__ import annotations
 
 import csv
@@ -51,7 +52,8 @@ def test_default_files_without_header_and_types(spark, tmp_path):
     assert world.lake("id, name, price, Op, _cdc_file, _cdc_row") == [
         (1001, "México", Decimal("39.50"), "U", f"{closed(1)}.csv", 0),
         (1003, "two\nlines", Decimal("119.00"), "I", "LOAD00000001.csv#1", 2),
-        (1004, "", Decimal("0.10"), "I", f"{closed(1)}.csv", 2)]
+        (1004, "", Decimal("0.10"), "I", f"{closed(1)}.csv", 2),
+    ]
     assert world.settled() and world.idle().verdict == "nothing"
 
 
@@ -68,17 +70,26 @@ def test_every_way_to_write_the_same_rows(spark, tmp_path, what):
     load, changes = [["1", "a,b", "1.50"], ["2", "c", "2.00"]], [["U", "1", "A;B", "1.75"], ["D", "2", "", ""], ["I", "3", "d", ""]]
     settings, suffix, mark, end, header = {}, "csv", "", "\n", None
     delimiter, quoting = ",", csv.QUOTE_MINIMAL
-    if what == "header": header = ["id", "name", "price"]
-    if what == "gzip": suffix = "csv.gz"
-    if what == "delimiter": delimiter, settings = ";", {"csv": {"delimiter": ";"}}
-    if what in ("timestamp", "sequence"): changes = [[op, "2018-12-15 10:02:11.000000", *row] for op, *row in changes]
+    if what == "header":
+        header = ["id", "name", "price"]
+    if what == "gzip":
+        suffix = "csv.gz"
+    if what == "delimiter":
+        delimiter, settings = ";", {"csv": {"delimiter": ";"}}
+    if what in ("timestamp", "sequence"):
+        changes = [[op, "2018-12-15 10:02:11.000000", *row] for op, *row in changes]
     if what == "sequence":
         changes = [[*row, f"2018121510021100{n:019d}"] for n, row in enumerate(changes)]
-    if what == "stamped load": load = [["I", f"2018-12-15 09:02:11.00000{n}", *row] for n, row in enumerate(load)]
-    if what == "op in load": load = [["I", *row] for row in load]
-    if what == "mark": mark = "\ufeff"
-    if what == "crlf": end = "\r\n"
-    if what == "raw": delimiter, quoting, settings = "\t", csv.QUOTE_NONE, {"csv": {"delimiter": "\t", "quote": ""}}
+    if what == "stamped load":
+        load = [["I", f"2018-12-15 09:02:11.00000{n}", *row] for n, row in enumerate(load)]
+    if what == "op in load":
+        load = [["I", *row] for row in load]
+    if what == "mark":
+        mark = "\ufeff"
+    if what == "crlf":
+        end = "\r\n"
+    if what == "raw":
+        delimiter, quoting, settings = "\t", csv.QUOTE_NONE, {"csv": {"delimiter": "\t", "quote": ""}}
     world = product(spark, tmp_path, **settings)
 
     def text(rows: Iterable[Sequence[str]], names: list[str] | None) -> bytes:
@@ -92,7 +103,10 @@ def test_every_way_to_write_the_same_rows(spark, tmp_path, what):
     assert world.go().verdict == "ok"
     assert world.lake("id, name, price") == [(1, "A;B", Decimal("1.75")), (3, "d", None)]
     columns = [c.name for c in world.lake_table.head().schema]
-    assert columns == [*PRODUCT, *{"timestamp": ["dms_timestamp"], "sequence": ["dms_timestamp", "AR_H_CHANGE_SEQ"]}.get(what, [])] or what == "stamped load"
+    assert (
+        columns == [*PRODUCT, *{"timestamp": ["dms_timestamp"], "sequence": ["dms_timestamp", "AR_H_CHANGE_SEQ"]}.get(what, [])]
+        or what == "stamped load"
+    )
 
 
 def test_a_header_names_columns_and_without_a_definition_all_are_text(spark, tmp_path):
@@ -102,12 +116,15 @@ def test_a_header_names_columns_and_without_a_definition_all_are_text(spark, tmp
     assert world.lake("id, price") == [("007", "39.00"), ("8", None)]
 
 
-@pytest.mark.parametrize("text, words", [
-    ("1,a,1.00,x,y\n", "a row of LOAD00000001.csv has 5 fields; the table's definition has 3 columns (id, name, price)"),
-    ("1,a,cheap\n2,b,1.00\n3,c,1.00\n", "row 1 (line 1) of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)"),
-    ("1,a,1.00\n2,b\n", "row 2 (line 2) of LOAD00000001.csv cannot be read: 2 fields, where 3 were expected"),
-    ('1,"a,1.00\n', "an odd number"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("1,a,1.00,x,y\n", "a row of LOAD00000001.csv has 5 fields; the table's definition has 3 columns (id, name, price)"),
+        ("1,a,cheap\n2,b,1.00\n3,c,1.00\n", "row 1 (line 1) of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)"),
+        ("1,a,1.00\n2,b\n", "row 2 (line 2) of LOAD00000001.csv cannot be read: 2 fields, where 3 were expected"),
+        ('1,"a,1.00\n', "an odd number"),
+    ],
+)
 def test_what_cannot_be_read_is_refused_by_name_and_nothing_moves(spark, tmp_path, text, words):
     world = product(spark, tmp_path)
     put(world, "LOAD00000001.csv", text)
@@ -156,18 +173,23 @@ def test_random_changes_in_csv_and_every_question_about_them(spark, way, tmp_pat
                 table[key] = name, price
         put(world, f"{closed(number)}.csv", text)
         after.append(dict(table))
-        if number in (2, 3): world.go()
+        if number in (2, 3):
+            world.go()
     assert world.go().verdict == "ok"
     assert world.lake("id, name, price") == sorted((n, *row) for n, row in table.items())
     past = lambda: open_changelog(str(world.landing), world.ref, position=_position(world))
     for number, then in enumerate(after, 1):
-        assert told(table_then(upto(past(), f"{closed(number)}.csv"), ["id"]).rows.to_pylist(), "id", "name", "price") == sorted((n, *row) for n, row in then.items())
+        assert told(table_then(upto(past(), f"{closed(number)}.csv"), ["id"]).rows.to_pylist(), "id", "name", "price") == sorted(
+            (n, *row) for n, row in then.items()
+        )
     assert told(as_of(spark, past(), ["id"]).rows.collect(), "id", "name", "price") == sorted((n, *row) for n, row in table.items())
     news = feed(spark, past(), ["id"], landed(upto(past(), f"{closed(2)}.csv"))).rows.collect()
     kept = {n: row for n, row in after[1].items()}
     for row in sorted(news, key=lambda r: (r["_cdc_file"], r["_cdc_row"])):
-        if row["_change_type"] in ("insert", "update_postimage"): kept[row["id"]] = (row["name"], row["price"])
-        elif row["_change_type"] == "delete": kept.pop(row["id"])
+        if row["_change_type"] in ("insert", "update_postimage"):
+            kept[row["id"]] = (row["name"], row["price"])
+        elif row["_change_type"] == "delete":
+            kept.pop(row["id"])
     assert kept == after[-1]
     for key in (0, 1, 25):
         (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": key})
@@ -182,25 +204,50 @@ def _position(world: World):
 
 
 def test_every_type_of_every_engine(spark, tmp_path):
-    kinds = {"id": "bigint", "flag": "boolean", "small": "smallint", "real": "float", "wide": "double", "money": "decimal(38,10)",
-             "day": "date", "at": "timestamp", "raw": "binary", "text": "string"}
+    kinds = {
+        "id": "bigint",
+        "flag": "boolean",
+        "small": "smallint",
+        "real": "float",
+        "wide": "double",
+        "money": "decimal(38,10)",
+        "day": "date",
+        "at": "timestamp",
+        "raw": "binary",
+        "text": "string",
+    }
     world = World(tmp_path, spark, kinds).set(key="id", columns=[*kinds.items()])
-    rows = ["1,t,-5,+3.23800011e+01,+5.0656000000000000e+05,39.0000000000,1996-07-04,1996-07-04 10:02:11.123456,DEADBEEF, padded ",
-            "2,false,32767,NaN,-Infinity,+1e3,0001-01-01,0001-01-01 00:00:00,0x00,NULL",
-            "3,1,,,,-9999999999999999999999999999.9999999999,9999-12-31,9999-12-31 23:59:59.999999,,\"NULL\"",
-            "4,,,,,,,,,",
-            "5,F,+7,1.5,1,1,1582-10-04,1899-12-30T00:00:00Z,\\xff,é",
-            "6,TRUE,0,0,0,0,2018-12-15 00:00:00,2018-12-15 10:02:11+05:30,,\"a\"\"b\""]
+    rows = [
+        "1,t,-5,+3.23800011e+01,+5.0656000000000000e+05,39.0000000000,1996-07-04,1996-07-04 10:02:11.123456,DEADBEEF, padded ",
+        "2,false,32767,NaN,-Infinity,+1e3,0001-01-01,0001-01-01 00:00:00,0x00,NULL",
+        '3,1,,,,-9999999999999999999999999999.9999999999,9999-12-31,9999-12-31 23:59:59.999999,,"NULL"',
+        "4,,,,,,,,,",
+        "5,F,+7,1.5,1,1,1582-10-04,1899-12-30T00:00:00Z,\\xff,é",
+        '6,TRUE,0,0,0,0,2018-12-15 00:00:00,2018-12-15 10:02:11+05:30,,"a""b"',
+    ]
     put(world, "LOAD00000001.csv", "\n".join(rows) + "\n")
     assert world.go().verdict == "ok"
     utc = lambda *parts: datetime(*parts, tzinfo=timezone.utc)
     found = world.lake('id, flag, small, round(real, 3) as r, money, day, epoch_us("at") as at, raw, text')
     micros = lambda moment: (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
     assert [row[:3] for row in found] == [(1, True, -5), (2, False, 32767), (3, True, None), (4, None, None), (5, False, 7), (6, True, 0)]
-    assert [row[4] for row in found] == [Decimal("39"), Decimal("1000"), Decimal("-9999999999999999999999999999.9999999999"), None, Decimal(1), Decimal(0)]
+    assert [row[4] for row in found] == [
+        Decimal("39"),
+        Decimal("1000"),
+        Decimal("-9999999999999999999999999999.9999999999"),
+        None,
+        Decimal(1),
+        Decimal(0),
+    ]
     assert [row[5] for row in found] == [date(1996, 7, 4), date(1, 1, 1), date(9999, 12, 31), None, date(1582, 10, 4), date(2018, 12, 15)]
-    assert [row[6] for row in found] == [micros(utc(1996, 7, 4, 10, 2, 11, 123456)), micros(utc(1, 1, 1)), micros(utc(9999, 12, 31, 23, 59, 59, 999999)),
-                                         None, micros(utc(1899, 12, 30)), micros(utc(2018, 12, 15, 4, 32, 11))]
+    assert [row[6] for row in found] == [
+        micros(utc(1996, 7, 4, 10, 2, 11, 123456)),
+        micros(utc(1, 1, 1)),
+        micros(utc(9999, 12, 31, 23, 59, 59, 999999)),
+        None,
+        micros(utc(1899, 12, 30)),
+        micros(utc(2018, 12, 15, 4, 32, 11)),
+    ]
     assert [row[7] for row in found] == [b"\xde\xad\xbe\xef", b"\x00", None, None, b"\xff", None]
     assert [row[8] for row in found] == [" padded ", None, "NULL", None, "é", 'a"b']
     assert world.lake("count(*)") and [str(v[0]) for v in world.lake("wide")] == ["-inf", "0.0", "1.0", "506560.0", "None", "None"]
@@ -218,12 +265,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize("price, words", [("1.00", "200000"), ("cheap", "does not fit its definition: row 1: column price: 'cheap'"), ("1.00,1.00", "row 1")])
+@pytest.mark.parametrize(
+    "price, words", [("1.00", "200000"), ("cheap", "does not fit its definition: row 1: column price: 'cheap'"), ("1.00,1.00", "row 1")]
+)
 def test_a_file_is_read_with_little_memory_in_a_process_of_its_own(tmp_path, price, words):
     wide = "x" * 1000
     with (tmp_path / "LOAD00000001.csv").open("w") as file:
-        if price == "1.00,1.00": file.writelines(f"{n},a,1.00\n" for n in range(10_000))  # what the layout is told by
-        for n in range(200_000): file.write(f"{n},{wide},{price}\n")
+        if price == "1.00,1.00":
+            file.writelines(f"{n},a,1.00\n" for n in range(10_000))  # what the layout is told by
+        for n in range(200_000):
+            file.write(f"{n},{wide},{price}\n")
     done = subprocess.run([sys.executable, "-c", READS, tmp_path / "LOAD00000001.csv", tmp_path / "out"], capture_output=True, text=True, timeout=60)
     *said, kilobytes = done.stdout.splitlines()
     assert words in " ".join(said) and int(kilobytes) < 150_000 and not done.stderr, (done.stdout[-500:], done.stderr[-500:])
@@ -236,7 +287,10 @@ def test_a_row_of_another_length_that_is_not_utf8_is_its_rows_trouble_alone(tmp_
     import pyarrow.parquet as pq
 
     assert pq.read_table(files.urls[path.name])["name"].to_pylist() == ["é", None, None, "d"]
-    assert [(bad.row, bad.line, bad.reason, bad.text) for bad in files.bad] == [(1, 2, "5 fields, where 4 were expected", "U,2,\\xff,2.00,5"), (2, 3, "column name: caf\\xe9 is not UTF-8", "U,3,caf\\xe9,3.00")]
+    assert [(bad.row, bad.line, bad.reason, bad.text) for bad in files.bad] == [
+        (1, 2, "5 fields, where 4 were expected", "U,2,\\xff,2.00,5"),
+        (2, 3, "column name: caf\\xe9 is not UTF-8", "U,3,caf\\xe9,3.00"),
+    ]
     assert "".join(capfd.readouterr()) == ""
 
 
@@ -248,12 +302,24 @@ def test_a_bad_row_leaves_an_empty_one_in_its_place(tmp_path):
     files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(tmp_path / "out"))
     assert pq.read_table(files.urls[path.name])["id"].to_pylist() == [1, None, 3, None, None, 6]
     assert [(bad.row, bad.reason, bad.text) for bad in files.bad] == [
-        (1, "2 fields, where 4 were expected", "U,2"), (3, "column price: cheap is no decimal(10,2)", "U,4,d,cheap"), (4, "no field has a value", "")]
+        (1, "2 fields, where 4 were expected", "U,2"),
+        (3, "column price: cheap is no decimal(10,2)", "U,4,d,cheap"),
+        (4, "no field has a value", ""),
+    ]
 
 
-ODD = {"int": ["0x1F", "1_000", " 5", "5.5", "1e3", "٣", "99999999999"], "bigint": ["9223372036854775808"], "boolean": ["2", "wahr", "-1"],
-       "date": ["2018-02-30", "15.12.2018", "2018-12-15 10:00:00", "20181215"], "timestamp": ["2018-12-15 25:00:00", "noon", "2018-12-15 10:00:00 CET"],
-       "decimal(5,2)": ["1234.00", "1.005", "1,5", "--1"], "double": ["1,5", "0x1p3", "1e400"], "float": ["1e39"], "binary": ["abc", "zz"], "tinyint": ["128", "-129"]}
+ODD = {
+    "int": ["0x1F", "1_000", " 5", "5.5", "1e3", "٣", "99999999999"],
+    "bigint": ["9223372036854775808"],
+    "boolean": ["2", "wahr", "-1"],
+    "date": ["2018-02-30", "15.12.2018", "2018-12-15 10:00:00", "20181215"],
+    "timestamp": ["2018-12-15 25:00:00", "noon", "2018-12-15 10:00:00 CET"],
+    "decimal(5,2)": ["1234.00", "1.005", "1,5", "--1"],
+    "double": ["1,5", "0x1p3", "1e400"],
+    "float": ["1e39"],
+    "binary": ["abc", "zz"],
+    "tinyint": ["128", "-129"],
+}
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -290,7 +356,8 @@ def test_a_first_row_that_looks_like_a_header_is_named_with_the_command_that_tak
     from dmscdc.errors import Refused
 
     (tmp_path / "LOAD00000001.csv").write_text(text)
-    with pytest.raises(Refused) as told: as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
+    with pytest.raises(Refused) as told:
+        as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
     assert ("Its first row looks like one" in str(told.value)) == is_header and "dmscdc table set shop.item --csv header=true" in str(told.value)
 
 

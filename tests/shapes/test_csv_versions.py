@@ -1,4 +1,5 @@
 """CSV files whose shape changes: each is read by the version of the definition that is valid for it, or refused; never is a value under another name. The oracle is a dictionary that the test changes while it writes the files."""
+
 from __future__ import annotations
 
 import itertools
@@ -22,10 +23,15 @@ ORDERS = "order_id,customer_id,employee_id,order_date,required_date,shipped_date
 ORDERS_DDL = """create table orders (order_id smallint not null primary key, customer_id varchar(5), employee_id smallint, order_date date, required_date date,
     shipped_date date, ship_via smallint, freight real, ship_name varchar(40), ship_address varchar(60), ship_city varchar(15), ship_region varchar(15),
     ship_postal_code varchar(10), ship_country varchar(15));"""
-ITEM, WITH_STOCK, WITHOUT_NAME = "id int, name text, price numeric(10,2)", "id int, stock int, name text, price numeric(10,2)", "id int, stock int, price numeric(10,2)"
+ITEM, WITH_STOCK, WITHOUT_NAME = (
+    "id int, name text, price numeric(10,2)",
+    "id int, stock int, name text, price numeric(10,2)",
+    "id int, stock int, price numeric(10,2)",
+)
 
 
-def seq(number: int, at: str = "2018121510020000") -> str: return f"{at}{number:019d}"
+def seq(number: int, at: str = "2018121510020000") -> str:
+    return f"{at}{number:019d}"
 
 
 class House(World):
@@ -68,7 +74,10 @@ def test_a_real_capture_before_images_behind_an_empty_sequence(house):
     house.defined(ORDERS_DDL)
     house.typed("table", "set", "public.orders", "--csv", "timestamp=ts", "--csv", "more=seq,BI_order_id")
     assert house.go().verdict == "ok"
-    assert house.lake("order_id, ship_city, ship_country, seq") == [(10248, "Lyon", "France", seq(61, "2024061210302510")), (10250, "Paris", "France", seq(7, "2024070520093700"))]
+    assert house.lake("order_id, ship_city, ship_country, seq") == [
+        (10248, "Lyon", "France", seq(61, "2024061210302510")),
+        (10250, "Paris", "France", seq(7, "2024070520093700")),
+    ]
     said = house.typed("history", "public.orders", "--key", "order_id=10250")
     assert "10249" in said and house.typed("table", "columns", "public.orders").count("varchar") == 0
 
@@ -80,7 +89,9 @@ def test_a_change_sequence_in_the_definition_is_to_be_left_out_of_it(house, name
     house.defined(f"id int, name text, {name} text")
     house.typed("table", "set", "shop.item", "--key", "id")
     found = house.go()
-    assert found.verdict == "refused" and f"{name} is added by a rule of the task: leave it out of the definition (--since load)" in found.words, found.words
+    assert found.verdict == "refused" and f"{name} is added by a rule of the task: leave it out of the definition (--since load)" in found.words, (
+        found.words
+    )
     house.defined("id int, name text", "--since", "load")
     house.go()
     assert house.lake("id, name") == [(1, "A"), (2, "b")]
@@ -94,7 +105,11 @@ def test_columns_change_in_the_middle_and_every_file_is_read_by_its_own_version(
     assert house.go().verdict == "ok"
     house.put(f"{closed(3)}.csv", "U,2,7,B,2.20\nI,3,8,c,3.00\n")
     found = house.go()
-    assert found.verdict == "refused" and f"a row of {closed(3)}.csv has 5 fields" in found.words and f"dmscdc table columns shop.item --ddl FILE --since {closed(3)}.csv" in found.words
+    assert (
+        found.verdict == "refused"
+        and f"a row of {closed(3)}.csv has 5 fields" in found.words
+        and f"dmscdc table columns shop.item --ddl FILE --since {closed(3)}.csv" in found.words
+    )
     assert "--since" in house.defined(WITH_STOCK, code=2) and house.lake("id, name") == [(1, "A"), (2, "b")]
     assert closed(3) in house.defined(WITH_STOCK, "--since", f"{closed(3)}.csv")
     assert "4 columns of the table's definition valid from 20181215-100003000.csv on" in house.typed("plan")
@@ -106,23 +121,31 @@ def test_columns_change_in_the_middle_and_every_file_is_read_by_its_own_version(
     house.put(f"{closed(2)}.csv", "U,1,AA,1.11\n")  # late, by the old writer
     assert house.go().verdict == "ok"
     assert house.lake("id, stock, name, price::varchar") == [(1, None, "AA", "1.11"), (2, 7, "B", "2.20"), (3, 9, "c", "3.30")]
-    assert house.at(f"{closed(2)}.csv", "id", "name") == [(1, "AA"), (2, "b")] and house.at(f"{closed(5)}.csv", "id", "name", "stock") == [(1, "AA", None), (2, "B", 7), (3, "c", 9)]
-    for key in (1, 2, 3): house.typed("history", "shop.item", "--key", f"id={key}")  # code 0: it agrees with the lake
+    assert house.at(f"{closed(2)}.csv", "id", "name") == [(1, "AA"), (2, "b")] and house.at(f"{closed(5)}.csv", "id", "name", "stock") == [
+        (1, "AA", None),
+        (2, "B", 7),
+        (3, "c", 9),
+    ]
+    for key in (1, 2, 3):
+        house.typed("history", "shop.item", "--key", f"id={key}")  # code 0: it agrees with the lake
     house.state.remove(house.ref)  # what the commits keep is enough
     house.set(key="id")
     house.put(f"{closed(6)}.csv", "D,1,,\n")
     assert house.go().verdict == "ok" and house.lake("id") == [(2,), (3,)]
 
 
-@pytest.mark.parametrize("text, words", [
-    ("U,1,9.50\n", "has 3 fields; the table's definition has 3 columns (id, name, price), so 4, 5 or 6 fields were expected"),
-    ("U;1;b;9.50\n", "dmscdc table set shop.item --csv delimiter=';'"),
-    ("U,1,b,9.50,x\n", "--csv more=A,B"),
-    ("2,b,9.50\n", "--csv inserts=true"),
-    (f"U,1,b,9.50,{'7' * 35},1\n", "has 6 fields"),
-    ("U,noon,1,b,9.50\n", "has 5 fields"),
-    ("".join(f"U,x{n},b,1.00\n" for n in range(10)), "row 1: column id: 'x0' is no int"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("U,1,9.50\n", "has 3 fields; the table's definition has 3 columns (id, name, price), so 4, 5 or 6 fields were expected"),
+        ("U;1;b;9.50\n", "dmscdc table set shop.item --csv delimiter=';'"),
+        ("U,1,b,9.50,x\n", "--csv more=A,B"),
+        ("2,b,9.50\n", "--csv inserts=true"),
+        (f"U,1,b,9.50,{'7' * 35},1\n", "has 6 fields"),
+        ("U,noon,1,b,9.50\n", "has 5 fields"),
+        ("".join(f"U,x{n},b,1.00\n" for n in range(10)), "row 1: column id: 'x0' is no int"),
+    ],
+)
 @pytest.mark.parametrize("bad_rows", ["stop", "aside"])
 def test_a_file_that_fits_no_layout_of_its_version_is_never_guessed_at(house, text, words, bad_rows):
     house.put("LOAD00000001.csv", "1,a,1.00\n")
@@ -150,7 +173,11 @@ def test_a_text_column_does_not_take_the_change_sequence_and_not_a_whole_row(hou
     house.defined("id int, name text", "--since", "load")
     house.defined("id int, name text, note text", "--since", f"{closed(3)}.csv")
     house.put(f"{closed(3)}.csv", f"I,3,c,new,{seq(3)}\n")
-    assert house.go().verdict == "ok" and house.lake("id, name, note, seq") == [(1, "a", None, seq(1)), (2, "b", None, seq(2)), (3, "c", "new", seq(3))]
+    assert house.go().verdict == "ok" and house.lake("id, name, note, seq") == [
+        (1, "a", None, seq(1)),
+        (2, "b", None, seq(2)),
+        (3, "c", "new", seq(3)),
+    ]
 
 
 COLUMN_OF_TEXT = "name text, kind text"
@@ -186,8 +213,15 @@ def test_a_row_of_another_length_is_put_aside_and_the_good_one_applied_whichever
     assert "3 fields, where 4 were expected I,2,b" in shown and "c,3.00" not in shown
 
 
-KINDS = {"binary": ("bytea", ["00ff", "01", "0a0b"]), "date": ("date", ["2018-01-01", "2018-01-02", "0001-01-01"]), "timestamp": ("timestamp", ["2018-01-01 10:00:00.000001", "2018-01-02 00:00:00", "1899-12-30 00:00:00"]),
-         "boolean": ("boolean", ["t", "f", "t"]), "decimal": ("numeric(5,2)", ["1.00", "2.50", "-3.00"]), "text": ("text", ["a", "", "NULL"]), "int": ("bigint", ["1", "2", "+3"])}
+KINDS = {
+    "binary": ("bytea", ["00ff", "01", "0a0b"]),
+    "date": ("date", ["2018-01-01", "2018-01-02", "0001-01-01"]),
+    "timestamp": ("timestamp", ["2018-01-01 10:00:00.000001", "2018-01-02 00:00:00", "1899-12-30 00:00:00"]),
+    "boolean": ("boolean", ["t", "f", "t"]),
+    "decimal": ("numeric(5,2)", ["1.00", "2.50", "-3.00"]),
+    "text": ("text", ["a", "", "NULL"]),
+    "int": ("bigint", ["1", "2", "+3"]),
+}
 
 
 @EACH
@@ -198,7 +232,9 @@ def test_a_changed_key_of_every_type_leaves_no_row_behind(house, way):
     turned = lambda at: [one if number != at else two for number, (one, two) in enumerate(kinds.values())]
     house.defined(", ".join(["row int", *(f"k_{name} {sql}" for name, (sql, _) in KINDS.items()), "v int"]))
     keys = [f"k_{name}" for name in kinds]
-    house.typed("table", "set", "shop.item", "--key", ",".join(["row", *keys]), "--csv", "more=" + ",".join(f"BI_{name}" for name in ["row", *keys]), "--new")
+    house.typed(
+        "table", "set", "shop.item", "--key", ",".join(["row", *keys]), "--csv", "more=" + ",".join(f"BI_{name}" for name in ["row", *keys]), "--new"
+    )
     house.put("LOAD00000001.csv", "".join(",".join([str(at), *first, "1"]) + "\n" for at in range(len(kinds))))
     house.put(f"{closed(1)}.csv", "".join(",".join(["U", str(at), *turned(at), "2", str(at), *first]) + "\n" for at in range(len(kinds))))
     found = house.go()
@@ -209,7 +245,13 @@ def test_random_shapes_never_put_a_value_under_another_name(house):
     """Tables whose columns come, go and move between files: with the version of each file the lake is what a dictionary says; without one, a file of another length is refused."""
     draw = random.Random(seed_of("CSV_SEED"))
     pool = {"a": "int", "b": "numeric(8,2)", "c": "date", "d": "text", "e": "text"}
-    value = {"a": lambda: str(draw.randrange(100)), "b": lambda: f"{draw.randrange(9999) / 100:.2f}", "c": lambda: f"2018-0{draw.randint(1, 9)}-11", "d": lambda: draw.choice("xyz") * 3, "e": lambda: draw.choice(["", "7", "U"])}
+    value = {
+        "a": lambda: str(draw.randrange(100)),
+        "b": lambda: f"{draw.randrange(9999) / 100:.2f}",
+        "c": lambda: f"2018-0{draw.randint(1, 9)}-11",
+        "d": lambda: draw.choice("xyz") * 3,
+        "e": lambda: draw.choice(["", "7", "U"]),
+    }
     for turn in range(4):
         house.table, kept = f"shop.t{turn}", {}
         columns = ["a", "b", "d"]
@@ -219,26 +261,38 @@ def test_random_shapes_never_put_a_value_under_another_name(house):
         for number in range(1, 6):
             if draw.random() < 0.7:
                 before, columns = columns, draw.sample(sorted(pool), draw.randint(1, 4))
-                if is_said := len(before) == len(columns): house.defined(ddl(columns), "--since", f"{closed(number)}.csv")
-            else: is_said = True
+                if is_said := len(before) == len(columns):
+                    house.defined(ddl(columns), "--since", f"{closed(number)}.csv")
+            else:
+                is_said = True
             rows = {n: {c: value[c]() for c in columns} for n in draw.sample(range(20), 5)}
-            house.put(f"{closed(number)}.csv", "".join(f"{'U' if n in kept else 'I'},{n}," + ",".join(row.values()) + "\n" for n, row in rows.items()))
+            house.put(
+                f"{closed(number)}.csv", "".join(f"{'U' if n in kept else 'I'},{n}," + ",".join(row.values()) + "\n" for n, row in rows.items())
+            )
             if not is_said:
                 assert house.go().verdict == "refused"
                 house.defined(ddl(columns), "--since", f"{closed(number)}.csv")
             assert (found := house.go()).verdict in ("ok", "attention"), found.words
-            for n, row in rows.items(): kept[n] = {**kept.get(n, {}), **row}
+            for n, row in rows.items():
+                kept[n] = {**kept.get(n, {}), **row}
         names = sorted({c for row in kept.values() for c in row})
         there = {row[0]: dict(zip(names, row[1:])) for row in house.lake(", ".join(["id", *(f"{n}::varchar" for n in names)]))}
-        assert {n: {c: row.get(c) or None for c in names} for n, row in kept.items()} == {n: {c: row[c] or None for c in names} for n, row in there.items()}
+        assert {n: {c: row.get(c) or None for c in names} for n, row in kept.items()} == {
+            n: {c: row[c] or None for c in names} for n, row in there.items()
+        }
 
 
 def test_settings_may_be_typed_in_any_order(spark, tmp_path):
     "Some orders, each in a folder of its own; `plan` is asked after every command, and the last one is loaded."
     ddl = tmp_path / "item.sql"
     ddl.write_text("create table item (id int primary key, site text, price numeric(10,2));")
-    typed = {"columns": ["columns", "shop.item", "--ddl", str(ddl), "--dialect", "postgresql"], "key": ["set", "shop.item", "--key", "id"], "partition": ["set", "shop.item", "--partition", "site"],
-             "csv": ["set", "shop.item", "--csv", "nulls=,NULL"], "rows": ["set", "shop.item", "--bad-rows", "aside", "--schema-policy", "strict"]}
+    typed = {
+        "columns": ["columns", "shop.item", "--ddl", str(ddl), "--dialect", "postgresql"],
+        "key": ["set", "shop.item", "--key", "id"],
+        "partition": ["set", "shop.item", "--partition", "site"],
+        "csv": ["set", "shop.item", "--csv", "nulls=,NULL"],
+        "rows": ["set", "shop.item", "--bad-rows", "aside", "--schema-policy", "strict"],
+    }
     for number, order in enumerate([*itertools.permutations(typed)][::40]):
         house = House(tmp_path / str(number), spark, {})
         house.put("LOAD00000001.csv", "1,a,1.00\n2,b,\n")
@@ -255,11 +309,17 @@ def test_settings_may_be_typed_in_any_order(spark, tmp_path):
 
 def test_one_dump_defines_every_table_of_the_landing(spark, tmp_path):
     write_config(tmp_path, landing="landing", lake="lake", settle=0)
-    (tmp_path / "shop.sql").write_text("create table item (id int primary key, name text);\ncreate table shop.visit (n serial primary key, at timestamptz);\ncreate table other (a int);")
+    (tmp_path / "shop.sql").write_text(
+        "create table item (id int primary key, name text);\ncreate table shop.visit (n serial primary key, at timestamptz);\ncreate table other (a int);"
+    )
     item, visit = House(tmp_path, spark, {}), House(tmp_path, spark, {}, "shop.visit")
     item.put("LOAD00000001.csv", "1,a\n"), visit.put("LOAD00000001.csv", "7,2018-12-15 10:00:00\n")
     said = item.typed("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "postgresql")
-    assert "not in the landing, so left alone: other" in said and item.state.get(item.ref).key == ("id",) and visit.state.get(visit.ref).columns == (("n", "int"), ("at", "timestamp"))
+    assert (
+        "not in the landing, so left alone: other" in said
+        and item.state.get(item.ref).key == ("id",)
+        and visit.state.get(visit.ref).columns == (("n", "int"), ("at", "timestamp"))
+    )
     assert "only --ddl FILE sets all tables" in item.typed("table", "columns", code=2)
 
 
@@ -269,4 +329,8 @@ def test_a_bad_row_is_refused_also_where_its_line_in_the_file_cannot_be_told(hou
     house.defined(ITEM)
     house.typed("table", "set", "shop.item", "--insert-only")
     found = house.go()
-    assert found.verdict == "refused" and "row 3 of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)" in found.words and house.files() == []
+    assert (
+        found.verdict == "refused"
+        and "row 3 of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)" in found.words
+        and house.files() == []
+    )

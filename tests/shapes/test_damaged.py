@@ -1,6 +1,7 @@
 """Damaged CSV files: each ends in words that name it, or every row that was not touched is read as it was written, and what was touched is read as its bytes say or is named.
 
 The oracle are the lines that the test wrote and did not touch; a touched line is read again by Python's own `csv`."""
+
 from __future__ import annotations
 
 import csv
@@ -37,46 +38,76 @@ def parsed(content: bytes) -> list[tuple]:
     "The rows of bytes by Python's `csv`; a line that is none gives none."
     rows = []
     for row in csv.reader(io.StringIO(content.decode("utf-8", "replace"), newline="")):
-        try: rows.append((row[0], int(row[1]), row[2], Decimal(row[3]).quantize(Decimal("0.01")) if row[3] else None))
-        except (IndexError, ValueError, InvalidOperation): pass
+        try:
+            rows.append((row[0], int(row[1]), row[2], Decimal(row[3]).quantize(Decimal("0.01")) if row[3] else None))
+        except (IndexError, ValueError, InvalidOperation):
+            pass
     return rows
 
 
 def flipped(rng, lines):
-    n = rng.randrange(len(lines)); line = bytearray(lines[n]); line[rng.randrange(len(line))] ^= 1 << rng.randrange(8)
-    return lines[:n], bytes(line), lines[n + 1:]
+    n = rng.randrange(len(lines))
+    line = bytearray(lines[n])
+    line[rng.randrange(len(line))] ^= 1 << rng.randrange(8)
+    return lines[:n], bytes(line), lines[n + 1 :]
 
 
 def cut(rng, lines):
-    n = rng.randrange(1, len(lines)); return lines[:n], lines[n][:rng.randrange(1, len(lines[n]))], []
+    n = rng.randrange(1, len(lines))
+    return lines[:n], lines[n][: rng.randrange(1, len(lines[n]))], []
 
 
 def inserted(what: bytes):
     def damage(rng, lines):
-        n = rng.randrange(len(lines)); at = rng.randrange(len(lines[n]))
-        return lines[:n], lines[n][:at] + what + lines[n][at:], lines[n + 1:]
+        n = rng.randrange(len(lines))
+        at = rng.randrange(len(lines[n]))
+        return lines[:n], lines[n][:at] + what + lines[n][at:], lines[n + 1 :]
+
     return damage
 
 
 def line(what: bytes):
     def damage(rng, lines):
-        n = rng.randrange(1, len(lines)); return lines[:n], what, lines[n:]
+        n = rng.randrange(1, len(lines))
+        return lines[:n], what, lines[n:]
+
     return damage
 
 
 def swapped(rng, lines):
-    n = rng.randrange(len(lines)); op, key, rest = lines[n].split(b",", 2); return lines[:n], b",".join([key, op, rest]), lines[n + 1:]
+    n = rng.randrange(len(lines))
+    op, key, rest = lines[n].split(b",", 2)
+    return lines[:n], b",".join([key, op, rest]), lines[n + 1 :]
 
 
 DAMAGES = {
-    "a flipped bit": flipped, "cut": cut, "a quote": inserted(b'"'), "a delimiter": inserted(b","), "a line end": inserted(b"\n"), "a return": inserted(b"\r"), "a zero byte": inserted(b"\0"),
-    "no UTF-8": inserted(b"\xff\xfe"), "a header in the middle": line(b"Op,id,name,price\n"), "an empty line": line(b"\n"), "blanks": line(b"   \n"), "a row of another table": line(b"I,5,7,x,y,z,8\n"),
-    "too few fields": line(b"I,77\n"), "columns in another order": swapped, "a huge number": line(b"I,99999999999999999999,x,1.00\n"), "a huge price": line(b"I,77,x,1" + b"0" * 500 + b".00\n"),
-    "a huge field": line(b'I,77,"' + b"x" * 3_000_000 + b'",1.00\n'), "an open quote": line(b'I,77,"open,1.00\n'), "Latin-1": line("I,77,caf\xe9,1.00\n".encode("latin-1")),
+    "a flipped bit": flipped,
+    "cut": cut,
+    "a quote": inserted(b'"'),
+    "a delimiter": inserted(b","),
+    "a line end": inserted(b"\n"),
+    "a return": inserted(b"\r"),
+    "a zero byte": inserted(b"\0"),
+    "no UTF-8": inserted(b"\xff\xfe"),
+    "a header in the middle": line(b"Op,id,name,price\n"),
+    "an empty line": line(b"\n"),
+    "blanks": line(b"   \n"),
+    "a row of another table": line(b"I,5,7,x,y,z,8\n"),
+    "too few fields": line(b"I,77\n"),
+    "columns in another order": swapped,
+    "a huge number": line(b"I,99999999999999999999,x,1.00\n"),
+    "a huge price": line(b"I,77,x,1" + b"0" * 500 + b".00\n"),
+    "a huge field": line(b'I,77,"' + b"x" * 3_000_000 + b'",1.00\n'),
+    "an open quote": line(b'I,77,"open,1.00\n'),
+    "Latin-1": line("I,77,caf\xe9,1.00\n".encode("latin-1")),
 }
 
 
-NAMED = set("no UTF-8|a header in the middle|an empty line|blanks|a row of another table|too few fields|columns in another order|a huge number|a huge price|Latin-1".split("|"))  # one row, in each file
+NAMED = set(
+    "no UTF-8|a header in the middle|an empty line|blanks|a row of another table|too few fields|columns in another order|a huge number|a huge price|Latin-1".split(
+        "|"
+    )
+)  # one row, in each file
 REFUSED = {"a quote", "an open quote"}  # each file; where the others end is not known
 MOST_REFUSED = {"cut": 7, "a flipped bit": 4, "a zero byte": 0}  # of eight files, by what is hit; three of the other damages
 
@@ -85,7 +116,9 @@ def read(path: Path, out: Path) -> tuple[list[tuple], int]:
     "The good rows of a file and how many others are named, by the code that is tried; one without Op is named when it is applied, and counts as 100."
     files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(out))
     bad = {one.row for one in files.bad}
-    rows = [(row["Op"], row["id"], row["name"], row["price"]) for n, row in enumerate(pq.read_table(files.urls[path.name]).to_pylist()) if n not in bad]
+    rows = [
+        (row["Op"], row["id"], row["name"], row["price"]) for n, row in enumerate(pq.read_table(files.urls[path.name]).to_pylist()) if n not in bad
+    ]
     return [row for row in rows if row[0]], len(bad) + 100 * sum(not row[0] for row in rows)
 
 
@@ -96,9 +129,11 @@ def test_no_damage_makes_a_wrong_row_or_loses_a_good_one_unsaid(tmp_path, name, 
         before, touched, after = DAMAGES[name](rng, lines_of(rng))
         path = tmp_path / f"20181215-1003{number:02}000.csv"
         path.write_bytes(b"".join([*before, touched, *after]))
-        try: found, bad = read(path, tmp_path / f"out{number}")
+        try:
+            found, bad = read(path, tmp_path / f"out{number}")
         except Refused as error:
-            assert path.name in str(error) and len(str(error)) > 40; refused += 1
+            assert path.name in str(error) and len(str(error)) > 40
+            refused += 1
             continue
         good, may = Counter(parsed(b"".join(before)) + parsed(b"".join(after))), Counter(parsed(touched) + parsed(touched + b"".join(after)))
         strange, lost = Counter(found) - good - may, good - Counter(found)
@@ -115,22 +150,35 @@ def test_no_damage_makes_a_wrong_row_or_loses_a_good_one_unsaid(tmp_path, name, 
 def test_a_damaged_gzip_file_is_refused_by_name_and_one_that_is_whole_is_read(tmp_path, damage):
     rng = random.Random(f"{seed_of('HISTORY_SEED')} {damage}")
     for number in range(6):
-        lines = lines_of(rng, 200); whole = gzip.compress(b"".join(lines)); at = rng.randrange(20, len(whole) - 9)
-        content = {"cut": whole[:at], "rubbish behind": whole + b"rubbish", "a flipped byte": whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:], "no gzip": b"".join(lines), "empty": b""}[damage]
-        path = tmp_path / f"20181215-1003{number:02}000.csv.gz"; path.write_bytes(content)
+        lines = lines_of(rng, 200)
+        whole = gzip.compress(b"".join(lines))
+        at = rng.randrange(20, len(whole) - 9)
+        content = {
+            "cut": whole[:at],
+            "rubbish behind": whole + b"rubbish",
+            "a flipped byte": whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :],
+            "no gzip": b"".join(lines),
+            "empty": b"",
+        }[damage]
+        path = tmp_path / f"20181215-1003{number:02}000.csv.gz"
+        path.write_bytes(content)
         if damage in ("no gzip", "empty"):  # a name is no proof: rows that are not compressed are rows
             assert read(path, tmp_path / f"out{number}") == ([] if damage == "empty" else parsed(b"".join(lines)), 0)
         else:
-            with pytest.raises(Refused, match=path.name): read(path, tmp_path / f"out{number}")
+            with pytest.raises(Refused, match=path.name):
+                read(path, tmp_path / f"out{number}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp037"])
 def test_a_file_in_another_encoding_is_refused_or_all_its_rows_are_named(tmp_path, encoding):
     path = tmp_path / "20181215-100301000.csv"
     path.write_bytes(b"".join(lines_of(random.Random(1))).decode().encode(encoding, "replace"))
-    try: found, bad = read(path, tmp_path / "out")
-    except Refused as error: assert path.name in str(error)
-    else: assert not found and bad > 0
+    try:
+        found, bad = read(path, tmp_path / "out")
+    except Refused as error:
+        assert path.name in str(error)
+    else:
+        assert not found and bad > 0
 
 
 @pytest.mark.test
@@ -138,7 +186,8 @@ def test_a_file_in_another_encoding_is_refused_or_all_its_rows_are_named(tmp_pat
 def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anything(spark, tmp_path, bad_rows):
     rng, applied, refused = random.Random(seed_of("HISTORY_SEED")), set(), set()
     for number, name in enumerate(["a flipped bit", "cut", "an open quote", "a row of another table", "a zero byte", "a huge price"]):
-        world = World(tmp_path, spark, dict(COLUMNS), f"shop.t{number}").set(key="id", columns=COLUMNS, bad_rows=bad_rows); world.raw.mkdir(parents=True)
+        world = World(tmp_path, spark, dict(COLUMNS), f"shop.t{number}").set(key="id", columns=COLUMNS, bad_rows=bad_rows)
+        world.raw.mkdir(parents=True)
         (world.raw / "LOAD00000001.csv").write_text("1001,first,1.00\n1002,second,2.00\n")
         before, touched, after = DAMAGES[name](rng, [row for row in lines_of(rng)])
         (world.raw / f"{closed(1)}.csv").write_bytes(b"".join([*before, touched, *after]))
@@ -156,17 +205,32 @@ def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anyt
             there = {key: row for key, row in found.items() if key in kept and key not in others}
             wanted = {key: row for key, row in kept.items() if key not in others}
             assert there == wanted or not there and "put aside" in done.words, (name, done.words)  # some damage makes the whole file unreadable
-            if there == wanted: applied.add(name)
-        else: assert found == {1001: ("first", Decimal("1.00")), 1002: ("second", Decimal("2.00"))}, name
+            if there == wanted:
+                applied.add(name)
+        else:
+            assert found == {1001: ("first", Decimal("1.00")), 1002: ("second", Decimal("2.00"))}, name
     named = {"a row of another table", "a huge price"}
     assert applied >= {"a zero byte", *named} if bad_rows == "aside" else refused >= {"an open quote", *named}
 
 
 def test_numbers_of_any_length_are_those_of_python_or_named(record_property):
     rng, fit = random.Random(seed_of("HISTORY_SEED")), 0
-    def digits(most: int) -> str: return "".join(rng.choices("0123456789", k=rng.randint(1, most))) if rng.random() < 0.8 else rng.choice("019") * rng.randint(1, most)
-    texts = [rng.choice(["", "-", "+"]) + digits(80) + rng.choice(["", "." + digits(6), "." + "0" * rng.randint(0, 50)]) + rng.choice(["", "", f"e{rng.randint(-50, 50)}"]) for _ in range(4_000)]
-    texts += [rng.choice(["", "-"]) + digits(9) + rng.choice(["", "." + digits(3)]) for _ in range(2_000)] + ["9" * n for n in range(1, 90)] + ["1" + "0" * n for n in range(600)]
+
+    def digits(most: int) -> str:
+        return "".join(rng.choices("0123456789", k=rng.randint(1, most))) if rng.random() < 0.8 else rng.choice("019") * rng.randint(1, most)
+
+    texts = [
+        rng.choice(["", "-", "+"])
+        + digits(80)
+        + rng.choice(["", "." + digits(6), "." + "0" * rng.randint(0, 50)])
+        + rng.choice(["", "", f"e{rng.randint(-50, 50)}"])
+        for _ in range(4_000)
+    ]
+    texts += (
+        [rng.choice(["", "-"]) + digits(9) + rng.choice(["", "." + digits(3)]) for _ in range(2_000)]
+        + ["9" * n for n in range(1, 90)]
+        + ["1" + "0" * n for n in range(600)]
+    )
     for kind, whole, scale in (("decimal(38,0)", 38, 0), ("decimal(38,10)", 28, 10), ("decimal(10,2)", 8, 2), ("decimal(1,0)", 1, 0)):
         values, misfits = typed(pa.array([text.encode() for text in texts]), kind)
         for text, value, misfit in zip(texts, values.to_pylist(), misfits.to_pylist()):

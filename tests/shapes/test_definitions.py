@@ -1,4 +1,5 @@
 "Table definitions: what each engine's types are in files of DMS, in tables written by hand, and scripts as the engines' tools print them."
+
 from __future__ import annotations
 
 import pytest
@@ -40,13 +41,28 @@ real: float | float: double | float(24): float | float(53): double | date: date 
 char(3): string | varchar(max): string | nchar(2): string | [nvarchar](50): string | ntext: string | xml: string | uniqueidentifier: string | sysname: string | hierarchyid: string | geography: string
 binary(8): binary | varbinary(max): binary | image: binary | rowversion: binary | timestamp: binary
 """
-CASES = [(dialect, *map(str.strip, case.rsplit(": ", 1))) for dialect, table in
-         {"mysql": MYSQL, "postgresql": POSTGRESQL, "oracle": ORACLE, "sqlserver": SQLSERVER}.items()
-         for line in table.strip().splitlines() for case in line.split(" | ")]
+CASES = [
+    (dialect, *map(str.strip, case.rsplit(": ", 1)))
+    for dialect, table in {"mysql": MYSQL, "postgresql": POSTGRESQL, "oracle": ORACLE, "sqlserver": SQLSERVER}.items()
+    for line in table.strip().splitlines()
+    for case in line.split(" | ")
+]
 
 
 def test_there_are_many_cases():
-    assert len(CASES) > 120 and {kind for *_, kind in CASES} >= {"tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "string", "binary"}
+    assert len(CASES) > 120 and {kind for *_, kind in CASES} >= {
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "boolean",
+        "date",
+        "timestamp",
+        "string",
+        "binary",
+    }
 
 
 @pytest.mark.parametrize("dialect, text, kind", CASES, ids=[f"{d} {t}" for d, t, _ in CASES])
@@ -55,9 +71,17 @@ def test_a_type_is_what_dms_makes_of_it(dialect, text, kind):
     assert [(c.name, c.type) for c in found.columns][0] == ("a", kind)
 
 
-NOTES = {("mysql", "longtext"): "LobMaxSize", ("postgresql", "numeric"): "MapUnboundedNumericAsString", ("oracle", "number"): "NumberDatatypeScale",
-         ("oracle", "timestamp with time zone"): "time zone", ("sqlserver", "varchar(max)"): "LobMaxSize", ("sqlserver", "datetimeoffset"): "time zone",
-         ("postgresql", "numeric(40,2)"): "more than 38", ("postgresql", "int[]"): "array", ("mysql", "time"): "time of day"}
+NOTES = {
+    ("mysql", "longtext"): "LobMaxSize",
+    ("postgresql", "numeric"): "MapUnboundedNumericAsString",
+    ("oracle", "number"): "NumberDatatypeScale",
+    ("oracle", "timestamp with time zone"): "time zone",
+    ("sqlserver", "varchar(max)"): "LobMaxSize",
+    ("sqlserver", "datetimeoffset"): "time zone",
+    ("postgresql", "numeric(40,2)"): "more than 38",
+    ("postgresql", "int[]"): "array",
+    ("mysql", "time"): "time of day",
+}
 
 
 @pytest.mark.parametrize("dialect, text", NOTES)
@@ -130,12 +154,16 @@ GO
 """
 
 
-@pytest.mark.parametrize("text, dialect, columns, key", [
-    (MYSQLDUMP, "mysql", "id bigint, name string, price decimal(10,2), order string, total decimal(12,2)", ("id", "name")),
-    (PG_DUMP, "postgresql", "id bigint, name string, Mixed Case decimal(10,2), state string, at timestamp", ("id",)),
-    (ORACLE_SCRIPT, "oracle", "ID decimal(10,0), NAME string, MADE timestamp, NOTE string", ("ID",)),
-    (SSMS, "sqlserver", "id int, name string, price decimal(19,4), guid string", ("id",)),
-], ids=["mysqldump", "pg_dump", "oracle", "ssms"])
+@pytest.mark.parametrize(
+    "text, dialect, columns, key",
+    [
+        (MYSQLDUMP, "mysql", "id bigint, name string, price decimal(10,2), order string, total decimal(12,2)", ("id", "name")),
+        (PG_DUMP, "postgresql", "id bigint, name string, Mixed Case decimal(10,2), state string, at timestamp", ("id",)),
+        (ORACLE_SCRIPT, "oracle", "ID decimal(10,0), NAME string, MADE timestamp, NOTE string", ("ID",)),
+        (SSMS, "sqlserver", "id int, name string, price decimal(19,4), guid string", ("id",)),
+    ],
+    ids=["mysqldump", "pg_dump", "oracle", "ssms"],
+)
 def test_a_script_of_the_engines_own_tool_is_read_and_its_engine_recognised(text, dialect, columns, key):
     found = read_ddl(text, T)
     assert (found.dialect, ", ".join(map(str, found.columns)), found.key) == (dialect, columns, key)
@@ -143,22 +171,42 @@ def test_a_script_of_the_engines_own_tool_is_read_and_its_engine_recognised(text
 
 def test_without_a_sign_of_an_engine_the_types_must_mean_the_same_in_all():
     assert read_ddl("create table product (id bigint primary key, name varchar(20), price decimal(10,2))", T).key == ("id",)
-    with pytest.raises(BadSetting, match="--dialect"): read_ddl("create table product (id int, made date)", T)
+    with pytest.raises(BadSetting, match="--dialect"):
+        read_ddl("create table product (id int, made date)", T)
 
 
-@pytest.mark.parametrize("text", ["", "-- nothing", "create view product as select 1", "create table product", "create table product (", "create table product (a 'b)",
-                                  "create table productorder (id int)", "create table other.product (id int)", "create table product ()", "create table product (a)",
-                                  "create table product (a int,, b int)", "create table product (a int) create table product (b int)", "\0", "create table `product (a int)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-- nothing",
+        "create view product as select 1",
+        "create table product",
+        "create table product (",
+        "create table product (a 'b)",
+        "create table productorder (id int)",
+        "create table other.product (id int)",
+        "create table product ()",
+        "create table product (a)",
+        "create table product (a int,, b int)",
+        "create table product (a int) create table product (b int)",
+        "\0",
+        "create table `product (a int)",
+    ],
+)
 @pytest.mark.parametrize("dialect", ["", "mysql", "oracle"])
 def test_a_hostile_script_is_refused_in_words(text, dialect):
-    if text == "create table product (a int,, b int)" and dialect: return  # an empty place is no column
-    with pytest.raises(BadSetting) as error: read_ddl(text, T, dialect)
+    if text == "create table product (a int,, b int)" and dialect:
+        return  # an empty place is no column
+    with pytest.raises(BadSetting) as error:
+        read_ddl(text, T, dialect)
     assert any(words in str(error.value) for words in ("sampledb.product", "create table of product", "no list of columns"))
 
 
 @pytest.mark.parametrize("text", ["", "[]x", "{}", '"id int"', "[1]", '["id"]', '[{"name": "id"}]', '["id int4"]', '["id decimal(40,2)"]'])
 def test_a_list_that_is_none_is_refused_in_words(text):
-    with pytest.raises(BadSetting): read_json(text)
+    with pytest.raises(BadSetting):
+        read_json(text)
 
 
 def test_the_command_takes_a_definition_and_its_key_and_shows_both(tmp_path):
@@ -181,9 +229,12 @@ def test_the_command_takes_a_definition_and_its_key_and_shows_both(tmp_path):
     assert code == 0 and "price decimal(10,2)" in said and "key id,name" in said
     code, said = dmscdc("table", "columns", "sampledb.product", "--json", str(tmp_path / "list.json"))
     assert code == 0 and "price" not in said and "key id,name" in said, "a key that is set stays"
-    for words, expected in ((("sampledb.produkt", "--json", str(tmp_path / "list.json")), "Did you mean sampledb.product?"),
-                            (("sampledb.product", "--ddl", str(tmp_path / "none.sql")), "No such file"), (("sampledb.product", "--ddl", "a", "--clear"), "exclude each other"),
-                            (("sampledb.product", "--from-source"), "no source is set")):
+    for words, expected in (
+        (("sampledb.produkt", "--json", str(tmp_path / "list.json")), "Did you mean sampledb.product?"),
+        (("sampledb.product", "--ddl", str(tmp_path / "none.sql")), "No such file"),
+        (("sampledb.product", "--ddl", "a", "--clear"), "exclude each other"),
+        (("sampledb.product", "--from-source"), "no source is set"),
+    ):
         code, said = dmscdc("table", "columns", *words)
         assert code == 2 and expected in said, said
     code, said = dmscdc("table", "columns", "sampledb.product", "--clear")

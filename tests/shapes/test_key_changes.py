@@ -1,5 +1,6 @@
 """Keys that change at the source, with before images as DMS adds them. The oracle is SQLite: the statements change its table, and triggers
 write what DMS would write, row by row, in the order in which the database changes them."""
+
 from __future__ import annotations
 
 import random
@@ -11,9 +12,9 @@ import pytest
 
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.span import landed
 from dmscdc.history.small import table_then
 from dmscdc.history.small_feed import small_feed
+from dmscdc.history.span import landed
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 from engines import as_of, feed
@@ -38,12 +39,15 @@ class Source:
             create trigger i after insert on item begin insert into log (op, id, name) values ('I', new.id, new.name); end;
             create trigger u after update on item begin insert into log (op, id, name, before) values ('U', new.id, new.name, {old}); end;
             create trigger d after delete on item begin insert into log (op, id, name) values ('D', old.id, old.name); end;""")
-        for n in range(1, rows + 1): self.say(f"insert into item values ({n}, 'name {n}')")
+        for n in range(1, rows + 1):
+            self.say(f"insert into item values ({n}, 'name {n}')")
         self.say("delete from log")
 
-    def say(self, statement: str) -> None: self.db.execute(statement)
+    def say(self, statement: str) -> None:
+        self.db.execute(statement)
 
-    def rows(self) -> list[tuple]: return self.db.execute("select id, name from item order by 1, 2").fetchall()
+    def rows(self) -> list[tuple]:
+        return self.db.execute("select id, name from item order by 1, 2").fetchall()
 
     def changes(self) -> list[tuple]:
         "What has happened since, as the rows of a change file."
@@ -65,10 +69,12 @@ def table_of(spark, root: Path, source: Source, **settings: Any) -> World:
     return world.load([(*row, None) for row in source.rows()])
 
 
-def now(world: World): return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
+def now(world: World):
+    return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
 
 
-def pairs(rows) -> list[tuple]: return sorted((row["id"], row["name"]) for row in rows)
+def pairs(rows) -> list[tuple]:
+    return sorted((row["id"], row["name"]) for row in rows)
 
 
 STATEMENTS = {
@@ -87,7 +93,15 @@ STATEMENTS = {
 }
 
 
-CASES = [*((what, ()) for what in STATEMENTS), ("a swap in one statement", (1,)), ("all move up", (3,)), ("all move down", (1, 3)), ("a rotation", (2,)), ("a chain", (1, 2)), ("twice moved up", (2, 6))]
+CASES = [
+    *((what, ()) for what in STATEMENTS),
+    ("a swap in one statement", (1,)),
+    ("all move up", (3,)),
+    ("all move down", (1, 3)),
+    ("a rotation", (2,)),
+    ("a chain", (1, 2)),
+    ("twice moved up", (2, 6)),
+]
 
 
 @EACH
@@ -98,16 +112,20 @@ def test_the_old_key_goes_and_the_new_one_comes(spark, way, tmp_path):
     world.load([(*row, None) for case in rows().values() for row in case])
     world.go()
     for lot, ((what, cuts), source) in enumerate(zip(CASES, sources)):
-        for statement in STATEMENTS[what]: source.say(statement)
+        for statement in STATEMENTS[what]:
+            source.say(statement)
         changes = [(op, 1000 * lot + id, name, before and 1000 * lot + before) for op, id, name, before in source.changes()]
         for at, change in enumerate(changes):
-            if at in cuts: files.append([])
+            if at in cuts:
+                files.append([])
             files[-1].append(change)
-    for number, file in enumerate(files, 1): world.changes(number, file)
+    for number, file in enumerate(files, 1):
+        world.changes(number, file)
     assert world.go().verdict == "ok"
     by_case = lambda found: {case: [row for row in found if row[0] // 1000 == lot] for lot, case in enumerate(CASES)}
     assert by_case(world.lake("id, name")) == rows()
-    if way == "direct": assert by_case(pairs(table_then(now(world), ["id"]).rows.to_pylist())) == rows()
+    if way == "direct":
+        assert by_case(pairs(table_then(now(world), ["id"]).rows.to_pylist())) == rows()
 
 
 @pytest.mark.proof
@@ -124,9 +142,16 @@ def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
             kind = draw.choice(["move", "move", "up", "swap", "insert", "delete", "rename"]) if len(ids) > 3 else "insert"
             one, other = draw.sample(ids, 2) if len(ids) > 1 else (0, 0)
             kinds.append(kind)
-            source.say({"move": f"update item set id = {free} where id = {one}", "insert": f"insert into item values ({free}, 'i{draw.randrange(4)}')",
-                        "up": "update item set id = id + 1", "swap": f"update item set id = {one + other} - id where id in ({one}, {other})",
-                        "delete": f"delete from item where id = {one}", "rename": f"update item set name = 'r{draw.randrange(4)}' where id = {one}"}[kind])
+            source.say(
+                {
+                    "move": f"update item set id = {free} where id = {one}",
+                    "insert": f"insert into item values ({free}, 'i{draw.randrange(4)}')",
+                    "up": "update item set id = id + 1",
+                    "swap": f"update item set id = {one + other} - id where id in ({one}, {other})",
+                    "delete": f"delete from item where id = {one}",
+                    "rename": f"update item set name = 'r{draw.randrange(4)}' where id = {one}",
+                }[kind]
+            )
         logged = source.db.execute("select count(*) from log").fetchone()[0]
         name = source.close(world, *sorted(draw.sample(range(1, logged), min(draw.randint(0, 2), logged - 1))))
         after.append((name, source.rows()))
@@ -137,20 +162,22 @@ def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
             there = read_versions(spark, world.table, world.places[2]).where("is_current").collect()
             assert pairs(there) == source.rows()
     past = now(world)
-    for name, then in after[::2]: assert pairs(table_then(upto(past, f"{name}.parquet"), ["id"]).rows.to_pylist()) == then
+    for name, then in after[::2]:
+        assert pairs(table_then(upto(past, f"{name}.parquet"), ["id"]).rows.to_pylist()) == then
     assert pairs(as_of(spark, past, ["id"]).rows.collect()) == after[-1][1]
     since = landed(upto(past, f"{after[3][0]}.parquet"))
     for news in (feed(spark, past, ["id"], since).rows.collect(), small_feed(past, ["id"], since, net=False).rows.to_pylist()):
         kept = dict(after[3][1])
         for row in news:  # in their order; of one place the end of a key comes with the beginning of another
-            if row["_change_type"] in ("insert", "update_postimage"): kept[row["id"]] = row["name"]
-            elif row["_change_type"] == "delete": kept.pop(row["id"])
+            if row["_change_type"] in ("insert", "update_postimage"):
+                kept[row["id"]] = row["name"]
+            elif row["_change_type"] == "delete":
+                kept.pop(row["id"])
         assert sorted(kept.items()) == after[-1][1]
     audits = [audit_row(str(world.landing), world.lake_table, {"id": id})[0][0] for id in range(1, 41)]
     assert {audit.verdict for audit in audits} == {"agrees"}
     assert sorted((a.life.state["id"], a.life.state["name"]) for a in audits if a.life.state) == [row for row in after[-1][1] if row[0] <= 40]
     print(f"{len(kinds)} statements, {kinds.count('up')} of them move every row; {len(audits)} rows told")
-
 
 
 def test_what_the_history_says_of_both_keys(spark, tmp_path):
@@ -227,7 +254,9 @@ def test_a_changed_key_in_a_file_that_lacks_a_column_is_attention(spark, way, tm
     world.load([(1, "a", "x", None)], {"id": "int", "name": "string", "kind": "string", "BI_id": "int"})
     world.changes(1, [("U", 9, "y", 1)], {"id": "int", "kind": "string", "BI_id": "int"})
     found = world.go()
-    assert found.verdict == "attention" and f"row 1 of {closed(1)}.parquet changes the key, and its file does not carry column name" in " ".join(found.notes)
+    assert found.verdict == "attention" and f"row 1 of {closed(1)}.parquet changes the key, and its file does not carry column name" in " ".join(
+        found.notes
+    )
     assert world.lake("id, kind") == [(9, "y")]
 
 
@@ -242,7 +271,11 @@ def test_a_proof_compares_the_source_s_columns_and_finds_a_row_that_kept_its_old
     with sqlite3.connect(tmp_path / "shop.db") as db:
         db.execute("create table item (id int primary key, name text)")
         db.executemany("insert into item values (?, ?)", [(9, "a"), (2, "c")])
-    proof = lambda: prove(ProofRequest(world.ref, str(world.landing), world.places[2], world.places[3], f"sqlite:{tmp_path / 'shop.db'}", source_table="main.item"), lambda: spark)
+    proof = lambda: prove(
+        ProofRequest(world.ref, str(world.landing), world.places[2], world.places[3], f"sqlite:{tmp_path / 'shop.db'}", source_table="main.item"),
+        lambda: spark,
+    )
     assert world.go().verdict == "ok" and proof().verdict == "ok"
-    with sqlite3.connect(tmp_path / "shop.db") as db: db.execute("insert into item values (1, 'a')")  # as if the lake had lost it
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        db.execute("insert into item values (1, 'a')")  # as if the lake had lost it
     assert proof().verdict == "attention" and "1 missing" in proof().words

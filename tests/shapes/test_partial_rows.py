@@ -1,4 +1,5 @@
 """Rows that say less than everything: deletes with nothing but the key, updates with fewer columns, rows that change their partition. The tables expected are written by hand."""
+
 from __future__ import annotations
 
 import pytest
@@ -20,17 +21,21 @@ ITEM = {"id": "int", "area": "string", "name": "string", "price": "int"}
 ROWS = [(1, "north", "a", 10), (2, "south", "b", 20), (3, None, "c", 30), (4, "north", "d", 40)]
 
 
-def item(spark, root, **settings) -> World: return World(root, spark, ITEM).set(**{"key": "id", **settings}).load(ROWS)
+def item(spark, root, **settings) -> World:
+    return World(root, spark, ITEM).set(**{"key": "id", **settings}).load(ROWS)
 
 
-def past(world: World): return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
+def past(world: World):
+    return open_changelog(str(world.landing), world.ref, position=Position.from_json(dict(world.lake_table.head().position)))
 
 
 def asked(world: World) -> list[tuple]:
     return sorted(((r["id"], r["area"], r["name"], r["price"]) for r in table_then(past(world), ["id"]).rows.to_pylist()), key=lambda row: row[0])
 
 
-@pytest.mark.parametrize("partition, delete", sampled([("", "hard"), ("", "soft"), ("area", "hard"), ("area", "soft")], ("area", "hard"), ("area", "soft")))
+@pytest.mark.parametrize(
+    "partition, delete", sampled([("", "hard"), ("", "soft"), ("area", "hard"), ("area", "soft")], ("area", "hard"), ("area", "soft"))
+)
 def test_a_delete_that_carries_only_the_key_finds_its_row_in_every_partition(spark, way, tmp_path, partition, delete):
     world = item(spark, tmp_path, partition=partition, delete=delete)
     world.changes(1, [("D", 1, None, None, None), ("D", 3, None, None, None), ("D", 9, None, None, None)])  # PostgreSQL, by its default identity
@@ -38,7 +43,8 @@ def test_a_delete_that_carries_only_the_key_finds_its_row_in_every_partition(spa
     there = [(2, "south", "b", 20, "I"), (4, "north", "d", 40, "I")]
     marked = [(1, "north", "a", 10, "D"), (3, None, "c", 30, "D")] if delete == "soft" else []
     assert world.lake("id, area, name, price, Op") == sorted([*there, *marked], key=lambda row: row[0])
-    if way == "shuffled": return
+    if way == "shuffled":
+        return
     assert asked(world) == [row[:4] for row in there]
     (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": 1})
     assert audit.verdict == "agrees" and audit.life.state is None
@@ -52,20 +58,35 @@ def test_an_update_of_the_partition_moves_the_row(spark, way, tmp_path):
     world = item(spark, tmp_path, partition="area")
     world.changes(1, [("U", 1, "south", "a", 11), ("U", 3, "north", "c", 30), ("U", 4, None, "d", 40)])
     assert world.go().verdict == "ok"
-    assert world.lake("id, area, name, price") == [(1, "south", "a", 11), (2, "south", "b", 20), (3, "north", "c", 30), (4, None, "d", 40)] == asked(world)
+    assert (
+        world.lake("id, area, name, price")
+        == [(1, "south", "a", 11), (2, "south", "b", 20), (3, "north", "c", 30), (4, None, "d", 40)]
+        == asked(world)
+    )
 
 
 def test_an_update_in_a_file_with_fewer_columns_leaves_the_others(spark, way, tmp_path):
     world = item(spark, tmp_path, partition="area")
     world.changes(1, [("U", 1, "A"), ("I", 5, "e")], {"id": "int", "name": "string"})
     world.go()
-    assert world.lake("id, area, name, price") == [(1, "north", "A", 10), (2, "south", "b", 20), (3, None, "c", 30), (4, "north", "d", 40), (5, None, "e", None)]
+    assert world.lake("id, area, name, price") == [
+        (1, "north", "A", 10),
+        (2, "south", "b", 20),
+        (3, None, "c", 30),
+        (4, "north", "d", 40),
+        (5, None, "e", None),
+    ]
 
 
 def test_a_key_that_two_rows_of_a_load_have_refuses_it_with_both_rows(spark, tmp_path):
     world = World(tmp_path, spark, ITEM).set(key="id").load([*ROWS, (2, "west", "other", 21)])
     found = world.go()
-    assert found.verdict == "refused" and "id=2 stands in 2 rows of the load, row 2 of" in found.words and "row 5 of" in found.words and world.files() == []
+    assert (
+        found.verdict == "refused"
+        and "id=2 stands in 2 rows of the load, row 2 of" in found.words
+        and "row 5 of" in found.words
+        and world.files() == []
+    )
 
 
 def test_inserts_of_rows_that_are_there_and_changes_of_rows_that_are_not(spark, way, tmp_path):

@@ -1,4 +1,5 @@
 """Rows and files that cannot be applied, put aside, shown, repaired and replayed. The oracle is what the test itself wrote into the files."""
+
 from __future__ import annotations
 
 import random
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.cli.main import app
 from dmscdc.changes.csv import format_from
 from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
+from dmscdc.cli.main import app
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.small import table_then
 from dmscdc.history.small_feed import small_feed
@@ -38,10 +39,12 @@ def csv_table(spark, root: Path, **settings: Any) -> World:
     return world
 
 
-def position(world: World) -> Position: return Position.from_json(dict(world.lake_table.head().position))
+def position(world: World) -> Position:
+    return Position.from_json(dict(world.lake_table.head().position))
 
 
-def aside(world: World) -> list[SetAside]: return read_aside(aside_folder(str(world.root / "lake"), world.ref), position(world).aside or {})
+def aside(world: World) -> list[SetAside]:
+    return read_aside(aside_folder(str(world.root / "lake"), world.ref), position(world).aside or {})
 
 
 def asked(spark, world: World) -> list[tuple]:
@@ -58,14 +61,31 @@ def test_bad_rows_of_csv_go_aside_and_the_table_goes_on(spark, way, tmp_path):
     world = csv_table(spark, tmp_path)
     put(world, f"{closed(1)}.csv", "U,1,A,cheap\nU,2,B\nU,3,C,3.50\nX,1,a,1.00\nD,,,\nI,4,d,4.00\n")
     found = world.go()
-    assert found.verdict == "attention" and f"4 rows of 1 file put aside: row 1 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
-    assert world.lake("id, name, price") == [(1, "a", Decimal("1.00")), (2, "b", Decimal("2.00")), (3, "C", Decimal("3.50")), (4, "d", Decimal("4.00"))]
-    assert [(bad.row, bad.text) for bad in aside(world)[:2]] == [(0, "U,1,A,cheap"), (1, "U,2,B")] and [bad.row for bad in aside(world)] == [0, 1, 3, 4]
+    assert (
+        found.verdict == "attention"
+        and f"4 rows of 1 file put aside: row 1 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
+    )
+    assert world.lake("id, name, price") == [
+        (1, "a", Decimal("1.00")),
+        (2, "b", Decimal("2.00")),
+        (3, "C", Decimal("3.50")),
+        (4, "d", Decimal("4.00")),
+    ]
+    assert [(bad.row, bad.text) for bad in aside(world)[:2]] == [(0, "U,1,A,cheap"), (1, "U,2,B")] and [bad.row for bad in aside(world)] == [
+        0,
+        1,
+        3,
+        4,
+    ]
     assert [bad.reason for bad in aside(world)[2:]] == ["column Op is 'X'; I, U or D was expected", "key column id is null"]
     put(world, f"{closed(2)}.csv", "U,2,later,2.50\n")  # the table does not wait
     assert world.go().verdict == "attention" and (2, "later") in world.lake("id, name")
     idle = world.idle()
-    assert idle.verdict == "attention" and "put aside and not in the table: 4 rows of 1 file" in idle.words and "dmscdc quarantine show shop.item" in idle.words
+    assert (
+        idle.verdict == "attention"
+        and "put aside and not in the table: 4 rows of 1 file" in idle.words
+        and "dmscdc quarantine show shop.item" in idle.words
+    )
     assert asked(spark, world) == world.lake("id, name")
 
 
@@ -135,7 +155,11 @@ def test_rows_of_parquet_without_key_or_operation(spark, way, tmp_path):
     world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b")])
     world.changes(1, [("U", None, "x"), ("Q", 1, "y"), (None, 2, "z"), ("U", 2, "B")])
     assert world.go().verdict == "attention" and world.lake("id, name") == [(1, "a"), (2, "B")]
-    assert [(bad.row, bad.text) for bad in aside(world)] == [(0, '{"Op":"U","name":"x"}'), (1, '{"Op":"Q","id":1,"name":"y"}'), (2, '{"id":2,"name":"z"}')]
+    assert [(bad.row, bad.text) for bad in aside(world)] == [
+        (0, '{"Op":"U","name":"x"}'),
+        (1, '{"Op":"Q","id":1,"name":"y"}'),
+        (2, '{"id":2,"name":"z"}'),
+    ]
 
 
 @pytest.mark.parametrize("partition", ["", "name"])
@@ -156,12 +180,19 @@ def test_rows_of_a_csv_load(spark, tmp_path):
     put(world, "LOAD00000001.csv", "1,a,1.00\n2,b\n3,c,free\n,d,4.00\n5,e,5.00\n")
     assert world.go().verdict == "attention" and world.lake("id, name") == [(1, "a"), (5, "e")]
     assert [(bad.row, bad.reason) for bad in aside(world)] == [
-        (1, "2 fields, where 3 were expected"), (2, "column price: free is no decimal(10,2)"), (3, "key column id is null")]
+        (1, "2 fields, where 3 were expected"),
+        (2, "column price: free is no decimal(10,2)"),
+        (3, "key column id is null"),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["cut", "empty", "text", "quote"])
 def test_a_file_that_cannot_be_read_keeps_no_other_waiting(spark, tmp_path, kind):
-    world = csv_table(spark, tmp_path) if kind == "quote" else World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b"), (3, "c")])
+    world = (
+        csv_table(spark, tmp_path)
+        if kind == "quote"
+        else World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b"), (3, "c")])
+    )
     bad, ending = f"{closed(1)}.{'csv' if kind == 'quote' else 'parquet'}", ".csv" if kind == "quote" else ".parquet"
     if kind == "quote":
         put(world, bad, 'U,1,"A,1.00\n')
@@ -174,8 +205,10 @@ def test_a_file_that_cannot_be_read_keeps_no_other_waiting(spark, tmp_path, kind
     assert found.verdict == "attention" and "1 file that cannot be read put aside" in found.words, found.words
     assert world.lake("id, name") == [(1, "a"), (2, "B"), (3, "c")] and [row.row for row in aside(world)] == [None]
     assert asked(spark, world) == world.lake("id, name") and world.idle().verdict == "attention"
-    if kind == "quote": put(world, bad, 'U,1,"A",1.00\nU,2,old,1.00\n')
-    else: put(world, bad, whole)
+    if kind == "quote":
+        put(world, bad, 'U,1,"A",1.00\nU,2,old,1.00\n')
+    else:
+        put(world, bad, whole)
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}{ending}"]})
     world.go()
     assert world.lake("id, name") == [(1, "A"), (2, "B"), (3, "c")] == asked(spark, world) and not position(world).aside
@@ -234,19 +267,25 @@ def test_random_bad_rows_cost_no_good_one_and_come_back_in_their_place(spark, tm
             good.append(line)
             broken = draw.random() < 0.25
             bad += broken
-            written.append(draw.choice([line[:-4] + "x.y", line + ",more", "?" + line[1:], line[0] + ",," + line]) if broken and line[0] == "U" else line)
+            written.append(
+                draw.choice([line[:-4] + "x.y", line + ",more", "?" + line[1:], line[0] + ",," + line]) if broken and line[0] == "U" else line
+            )
         lines.append(good)
         put(world, f"{closed(number)}.csv", "\n".join(written) + "\n")
-        if draw.random() < 0.5: world.go()
+        if draw.random() < 0.5:
+            world.go()
     world.go()
     files = [path for path in (position(world).aside or {})]
-    for name in files: put(world, name, "\n".join(lines[[f"{closed(n)}.csv" for n in range(1, 9)].index(name)]) + "\n")
+    for name in files:
+        put(world, name, "\n".join(lines[[f"{closed(n)}.csv" for n in range(1, 9)].index(name)]) + "\n")
     world.state.instruct(world.ref, {"kind": "replay", "files": files})
     world.go()
     for line in (line for good in lines for line in good):
         op, key, name, _ = line.split(",")
-        if op == "D": wanted.pop(int(key), None)
-        else: wanted[int(key)] = name
+        if op == "D":
+            wanted.pop(int(key), None)
+        else:
+            wanted[int(key)] = name
     assert world.lake("id, name") == sorted(wanted.items()) and not position(world).aside
     print(f"{bad} rows drawn to be bad in {len(files)} files")
 
@@ -274,7 +313,8 @@ def versions(world: World) -> list[tuple]:
 class Reader:
     "Somebody who follows the feed with a dictionary."
 
-    def __init__(self, world: World): self.world, self.rows, self.at = world, {}, None
+    def __init__(self, world: World):
+        self.world, self.rows, self.at = world, {}, None
 
     def read(self) -> list[str]:
         how, lists = format_from(self.world.state.get(self.world.ref).columns), aside_folder(str(self.world.root / "lake"), self.world.ref)
@@ -283,9 +323,12 @@ class Reader:
         kinds = []
         for row in told.rows.to_pylist():
             kinds.append(f"{row['_change_type']} {row['id']}")
-            if row["_change_type"] == "reset": self.rows = {}
-            elif row["_change_type"] == "delete": self.rows.pop(row["id"])
-            elif row["_change_type"] != "update_preimage": self.rows[row["id"]] = str(row["price"])
+            if row["_change_type"] == "reset":
+                self.rows = {}
+            elif row["_change_type"] == "delete":
+                self.rows.pop(row["id"])
+            elif row["_change_type"] != "update_preimage":
+                self.rows[row["id"]] = str(row["price"])
         self.at = Position.from_json(told.until.to_json())
         return kinds
 
@@ -297,15 +340,20 @@ def test_a_replayed_row_reaches_the_type_2_table_and_every_follower(spark, way, 
     put(world, "LOAD00000001.csv", "1,a,1.00\n")
     put(world, f"{closed(1)}.csv", "I,2,b,123.45\nI,3,c,3.00\n" if repair != "grown" else "I,3,c,3.00\n")
     reader = Reader(world)
-    world.go(); reader.read()
+    world.go()
+    reader.read()
     assert versions(world) == [(1, "1.00"), (3, "3.00")] and reader.rows == {1: "1.00", 3: "3.00"}
     put(world, f"{closed(2)}.csv", "U,1,A,1.10\n")
-    world.go(); reader.read()
+    world.go()
+    reader.read()
     if repair == "definition":
         world.set(columns=wide)
         newcomer = Reader(world)
-        assert reader.read() == [] and newcomer.read() and newcomer.rows == reader.rows  # the definition alone changes nothing: the row is still aside
-    else: put(world, f"{closed(1)}.csv", "I,2,b,12.45\nI,3,c,3.00\n" if repair == "file" else "I,3,c,3.00\nI,2,b,12.45\n")
+        assert (
+            reader.read() == [] and newcomer.read() and newcomer.rows == reader.rows
+        )  # the definition alone changes nothing: the row is still aside
+    else:
+        put(world, f"{closed(1)}.csv", "I,2,b,12.45\nI,3,c,3.00\n" if repair == "file" else "I,3,c,3.00\nI,2,b,12.45\n")
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
     world.go()
     wanted = {1: "1.10", 2: "123.45" if repair == "definition" else "12.45", 3: "3.00"}
@@ -314,7 +362,8 @@ def test_a_replayed_row_reaches_the_type_2_table_and_every_follower(spark, way, 
     assert told == ["insert 2"] if repair != "grown" else told[0] == "reset None"
     assert reader.rows == wanted and dict(versions(world)) == wanted and reader.read() == []
     put(world, f"{closed(3)}.csv", "U,2,B,2.20\nD,3,,\n")
-    world.go(); reader.read()
+    world.go()
+    reader.read()
     assert reader.rows == dict(versions(world)) == dict(world.lake("id, price::varchar")) == {1: "1.10", 2: "2.20"}
 
 
@@ -334,7 +383,11 @@ def test_the_history_says_since_when_a_row_that_was_put_aside_is_in_the_lake(spa
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
     world.go()
     (line,), (other,) = life_lines(ask(7).life), life_lines(ask(8).life)
-    assert line["in the lake since"].startswith("commit 4, ") and line["in the lake since"].endswith("(put aside in commit 2)") and other["in the lake since"].startswith("commit 2, ")
+    assert (
+        line["in the lake since"].startswith("commit 4, ")
+        and line["in the lake since"].endswith("(put aside in commit 2)")
+        and other["in the lake since"].startswith("commit 2, ")
+    )
 
 
 def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(spark, tmp_path):
@@ -351,5 +404,7 @@ def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(
             world.go()
         past = open_changelog(str(world.landing), world.ref, position=position(world), aside=lists)
         told += follow(lambda: spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
-    assert [part.counts for part in told] == [{"insert": 4, "reset": 1}, {"insert": 2}] and [part.path for part in told] == sorted(part.path for part in told)
+    assert [part.counts for part in told] == [{"insert": 4, "reset": 1}, {"insert": 2}] and [part.path for part in told] == sorted(
+        part.path for part in told
+    )
     assert "-r0001-" in told[1].path

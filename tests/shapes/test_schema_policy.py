@@ -1,4 +1,5 @@
 """What a table's schema policy does with other columns: the tables expected are written by hand."""
+
 from __future__ import annotations
 
 import pytest
@@ -14,10 +15,12 @@ ITEM = {"id": "int", "name": "string"}
 WIDER = {"id": "bigint", "name": "string", "color": "string"}
 
 
-def item(spark, root, **settings) -> World: return World(root, spark, ITEM).set(key="id", **settings).load([(1, "a"), (2, "b")])
+def item(spark, root, **settings) -> World:
+    return World(root, spark, ITEM).set(key="id", **settings).load([(1, "a"), (2, "b")])
 
 
-def names(world: World) -> list[str]: return [str(c) for c in world.lake_table.head().schema]
+def names(world: World) -> list[str]:
+    return [str(c) for c in world.lake_table.head().schema]
 
 
 def test_by_default_columns_are_taken(spark, tmp_path):
@@ -26,8 +29,10 @@ def test_by_default_columns_are_taken(spark, tmp_path):
     assert names(world) == ["id bigint", "name string", "color string"]
 
 
-@pytest.mark.parametrize("schema, words", [(WIDER, "column id widened from int to bigint"), ({**ITEM, "color": "string"}, "column color string added"),
-                                           ({"id": "int"}, "column name")])
+@pytest.mark.parametrize(
+    "schema, words",
+    [(WIDER, "column id widened from int to bigint"), ({**ITEM, "color": "string"}, "column color string added"), ({"id": "int"}, "column name")],
+)
 def test_strict_refuses_every_change_until_a_person_allows_it(spark, tmp_path, schema, words):
     world = item(spark, tmp_path, schema_policy="strict").changes(1, [("U", 1, "A", "red")[: 1 + len(schema)]], schema)
     found = world.go()
@@ -52,7 +57,10 @@ def test_keep_leaves_new_columns_out_of_the_table_and_of_its_versions_and_takes_
     update_versions(*world.places, settle=0, spark=lambda: spark)
     world.changes(1, [("U", 1, "A", "red"), ("I", 1 << 40, "c", "blue")], WIDER)
     found = world.go()
-    assert found.verdict == "ok" and list(found.schema) == ["column id widened from int to bigint by 20181215-100001000.parquet", "column color string is left out (--schema-policy keep)"]
+    assert found.verdict == "ok" and list(found.schema) == [
+        "column id widened from int to bigint by 20181215-100001000.parquet",
+        "column color string is left out (--schema-policy keep)",
+    ]
     assert world.lake("id, name") == [(1, "A"), (2, "b"), (1 << 40, "c")] and names(world) == ["id bigint", "name string"]
     update_versions(*world.places, settle=0, spark=lambda: spark)
     versions = read_versions(spark, world.table, world.places[2])
@@ -65,7 +73,9 @@ def test_keep_asks_a_person_where_a_column_may_have_been_renamed(spark, tmp_path
     world = World(tmp_path, spark, {}).set(key="id", schema_policy="keep").load([(1, "a")], {"id": "int", "name": "string"})
     world.changes(1, [("U", 1, "b")], {"id": "int", "Name": "string"})
     found = world.go()
-    assert found.verdict == "attention" and "column name comes no more and Name, which is new (another letter case), is left out" in " ".join(found.notes)
+    assert found.verdict == "attention" and "column name comes no more and Name, which is new (another letter case), is left out" in " ".join(
+        found.notes
+    )
     assert "--schema-policy evolve" in " ".join(found.notes) and world.lake("id, name") == [(1, "a")]
 
 
@@ -81,7 +91,7 @@ def test_keep_leaves_a_column_out_of_every_answer_too(spark, tmp_path):
     assert "color" not in said(world, "as-of", "shop.item") and "red" not in said(world, "as-of", "shop.item")
     assert "1 reset" in said(world, "feed", "shop.item", "--out", str(tmp_path / "feed"))
     told = query(f"select column_name from (describe select * from read_parquet('{tmp_path}/feed/**/*.parquet'))")
-    assert {"id", "name"} <= {name for name, in told} and ("color",) not in told
+    assert {"id", "name"} <= {name for (name,) in told} and ("color",) not in told
 
 
 @pytest.mark.parametrize("policy", ["evolve", "strict", "keep"])
@@ -101,5 +111,6 @@ def test_a_csv_table_whose_definition_grows_obeys_the_policy(spark, tmp_path, po
         return
     assert found.verdict == "ok" and world.lake("id, name") == [(1, "A"), (2, "B")], found.words
     assert ("color string" in names(world)) == (policy == "evolve")
-    if policy == "evolve": assert world.lake("id, color") == [(1, None), (2, "red")]
+    if policy == "evolve":
+        assert world.lake("id, color") == [(1, None), (2, "red")]
     assert ("red" in said(world, "as-of", "shop.item")) == (policy == "evolve")

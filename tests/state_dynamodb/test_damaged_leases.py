@@ -1,4 +1,5 @@
 "Garbage in the lease of an item in DynamoDB is the trouble of its table, and is said with the command that frees it."
+
 from __future__ import annotations
 
 import json
@@ -20,8 +21,11 @@ pytestmark = pytest.mark.proof
 
 GOOD, BAD = TableRef("shop", "good"), TableRef("shop", "o'bad")
 KINDS = ({"NULL": True}, {"BOOL": True}, {"B": b"\xff"}, {"M": {"a": {"S": "b"}}}, {"L": []}, {"SS": ["a"]}, None)
-GARBAGE = [(name, value) for name in ("owner", "expiry", "fence") for value in
-           (*KINDS, *{"owner": [{"N": "7"}], "expiry": [{"S": "soon"}, {"S": ""}], "fence": [{"S": "x"}, {"N": "1.5"}]}[name])]
+GARBAGE = [
+    (name, value)
+    for name in ("owner", "expiry", "fence")
+    for value in (*KINDS, *{"owner": [{"N": "7"}], "expiry": [{"S": "soon"}, {"S": ""}], "fence": [{"S": "x"}, {"N": "1.5"}]}[name])
+]
 
 
 def said_of(value):
@@ -40,7 +44,9 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(dynamodb_table, 
     state.acquire(BAD, "another:1:pass", 1e9)
     sound = state.stored.find(BAD)[1]
 
-    def looks(): return {look.table: look for look in read_statuses(read_config(home, settle=0, **given))}
+    def looks():
+        return {look.table: look for look in read_statuses(read_config(home, settle=0, **given))}
+
     def command(*words):
         options = [part for name, value in given.items() for part in (f"--{name}", value)]
         done = CliRunner().invoke(app, [*words, "--folder", str(home), *options])
@@ -57,7 +63,8 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(dynamodb_table, 
         assert [lease.table for lease in state.holders()] == [GOOD], (name, value)
         asked = (lambda: state.holder(BAD), lambda: state.acquire(BAD, "we", 60), lambda: state.put_settings(BAD, key="id"))
         for ask in asked:
-            with pytest.raises(StateUnusable, match="its lease in the state is damaged"): ask()
+            with pytest.raises(StateUnusable, match="its lease in the state is damaged"):
+                ask()
         assert state.stored.read("shop/o'bad/") == kept, "nobody has written"
         told += 1
     assert told == len(GARBAGE) == 26 and words in command("plan", "--settle", "0")[1] and "shop.good" in command("status")[1]
@@ -74,7 +81,8 @@ def test_a_fence_that_is_no_number_is_said_also_where_the_lease_is_free(dynamodb
     for value in ({"S": "x"}, *filter(None, KINDS)):
         item = free | {"lease_fence": value}
         db.put_item(TableName=dynamodb_table, Item=item)
-        with pytest.raises(StateUnusable, match="shop.good: its lease in the state is damaged: fence is "): state.acquire(GOOD, "we", 60)
+        with pytest.raises(StateUnusable, match="shop.good: its lease in the state is damaged: fence is "):
+            state.acquire(GOOD, "we", 60)
         told += state.stored.read("shop/good/") == item
     assert told == 7
     db.put_item(TableName=dynamodb_table, Item=free | {"lease_fence": {"N": "6"}})

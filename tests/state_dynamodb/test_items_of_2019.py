@@ -1,4 +1,5 @@
 "Items that the AWS solution of 2019 has made: read with their meaning, written without breaking any."
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -7,8 +8,8 @@ import pytest
 
 from dmscdc.errors import BadSetting, StaleState
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.state.registry import open_state
 from dmscdc.state.position import Position
+from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client
 
 pytestmark = pytest.mark.proof
@@ -23,20 +24,32 @@ def made_in_2019(table: TableRef, place: str = PLACE, **more) -> dict[str, dict]
     "What the solution's controller puts for a new folder, then what a person and its loads change."
     bucket, _, prefix = place.partition("/")
     path = f"{place}{table.schema}/{table.name}/"
-    texts = {"path": path, "bucket": bucket, "prefix": f"{prefix}{table.schema}/", "folder": f"{table.name}/",
-             "PrimaryKey": "null", "PartitionKey": "null", "LastFullLoadDate": "1900-01-01 00:00:00",
-             "LastIncrementalFile": f"{path}0.parquet", "ActiveFlag": "false", "out_path": "shop-lake/dl/"}
+    texts = {
+        "path": path,
+        "bucket": bucket,
+        "prefix": f"{prefix}{table.schema}/",
+        "folder": f"{table.name}/",
+        "PrimaryKey": "null",
+        "PartitionKey": "null",
+        "LastFullLoadDate": "1900-01-01 00:00:00",
+        "LastIncrementalFile": f"{path}0.parquet",
+        "ActiveFlag": "false",
+        "out_path": "shop-lake/dl/",
+    }
     return {name: value if isinstance(value, dict) else {"S": value} for name, value in (texts | more).items()}
 
 
 class Table:
     "The table as others use it: the console, the old controller."
 
-    def __init__(self, name): self.name, self.db = name, client("dynamodb")
+    def __init__(self, name):
+        self.name, self.db = name, client("dynamodb")
 
-    def put(self, item): self.db.put_item(TableName=self.name, Item=item)
+    def put(self, item):
+        self.db.put_item(TableName=self.name, Item=item)
 
-    def item(self, path): return self.db.get_item(TableName=self.name, Key={"path": {"S": path}}, ConsistentRead=True).get("Item")
+    def item(self, path):
+        return self.db.get_item(TableName=self.name, Key={"path": {"S": path}}, ConsistentRead=True).get("Item")
 
     def set(self, path, **texts):
         changes = {name: {"Value": {"S": text}} for name, text in texts.items()}
@@ -44,18 +57,31 @@ class Table:
 
 
 @pytest.fixture
-def table(dynamodb_table): return Table(dynamodb_table)
+def table(dynamodb_table):
+    return Table(dynamodb_table)
 
 
 @pytest.fixture
-def state(table): return open_state(f"dynamodb:{table.name}", LANDING)
+def state(table):
+    return open_state(f"dynamodb:{table.name}", LANDING)
 
 
 @pytest.fixture
 def running(table):
     "A table that the old solution has loaded; its item."
-    item = made_in_2019(PRODUCT, PrimaryKey="id|dept", PartitionKey=" dept, category", ActiveFlag="true", LastFullLoadDate="2018-12-14 01:41:42",
-                        LastIncrementalFile=f"{PLACE}sampledb/product/{LAST}", owner_team="sales", cost={"N": "12.5"}, tags={"SS": ["a", "b"]}, seal={"B": b"\x00x"}, more={"M": {"a": {"L": []}}})
+    item = made_in_2019(
+        PRODUCT,
+        PrimaryKey="id|dept",
+        PartitionKey=" dept, category",
+        ActiveFlag="true",
+        LastFullLoadDate="2018-12-14 01:41:42",
+        LastIncrementalFile=f"{PLACE}sampledb/product/{LAST}",
+        owner_team="sales",
+        cost={"N": "12.5"},
+        tags={"SS": ["a", "b"]},
+        seal={"B": b"\x00x"},
+        more={"M": {"a": {"L": []}}},
+    )
     table.put(item)
     return item
 
@@ -80,7 +106,8 @@ def test_a_person_who_turns_a_table_without_a_key_on_means_inserts_only_whoever_
     assert (order.key, order.insert_only, order.partition, order.is_ready) == ((), True, ("create_dt",), True)
     assert state.put_settings(ORDER, key="id").insert_only is False, "a key given later counts"
     assert not state.put_settings(ORDER, key="").is_ready, "and one that is taken away is waited for"
-    with pytest.raises(BadSetting, match="--insert-only"): state.put_settings(STORE, active=True)
+    with pytest.raises(BadSetting, match="--insert-only"):
+        state.put_settings(STORE, active=True)
 
 
 def test_until_our_first_commit_all_of_theirs_stays_as_it_is(table, state, running):
@@ -99,7 +126,9 @@ def test_after_a_commit_their_progress_is_ours_in_the_form_it_had_and_all_else_s
     now = table.item(running["path"]["S"])
     assert now["LastIncrementalFile"] == {"S": f"{PLACE}sampledb/product/{NEXT}"}
     assert now["LastFullLoadDate"] == running["LastFullLoadDate"]
-    assert {name: now[name] for name in running if name != "LastIncrementalFile"} == {name: value for name, value in running.items() if name != "LastIncrementalFile"}
+    assert {name: now[name] for name in running if name != "LastIncrementalFile"} == {
+        name: value for name, value in running.items() if name != "LastIncrementalFile"
+    }
     again = open_state(f"dynamodb:{table.name}", LANDING).get(PRODUCT)
     assert again == replace(item, position=LOADED, commit=1, instruction=None)
 
@@ -112,7 +141,9 @@ def test_the_last_file_is_understood_and_written_as_bucket_and_key_or_as_key(tab
     assert table.item(f"{PLACE}sampledb/product/")["LastIncrementalFile"] == {"S": f"{head}sampledb/product/{NEXT}"}
 
 
-@pytest.mark.parametrize("path", ["shop-raw/dms/sampledb/product/", "s3://shop-raw/dms/sampledb/product", "s3://shop-raw/dms/sampledb/product/", "sampledb/product/"])
+@pytest.mark.parametrize(
+    "path", ["shop-raw/dms/sampledb/product/", "s3://shop-raw/dms/sampledb/product", "s3://shop-raw/dms/sampledb/product/", "sampledb/product/"]
+)
 def test_an_item_is_found_under_every_spelling_of_its_path_and_stays_there(table, state, path):
     table.put(made_in_2019(PRODUCT, path=path))
     state.put_settings(PRODUCT, key=["id"])
@@ -137,7 +168,13 @@ def test_an_item_of_ours_is_one_that_the_old_solution_could_go_on_with(table, st
     now, then = table.item(f"{PLACE}sampledb/product/"), made_in_2019(PRODUCT)
     assert [now[name] for name in ("path", "bucket", "prefix", "folder")] == [then[name] for name in ("path", "bucket", "prefix", "folder")]
     texts = {name: now[name]["S"] for name in ("PrimaryKey", "PartitionKey", "ActiveFlag", "LastFullLoadDate", "LastIncrementalFile")}
-    assert texts == {"PrimaryKey": "id,dept", "PartitionKey": "dept", "ActiveFlag": "true", "LastFullLoadDate": "2018-12-14 01:41:42", "LastIncrementalFile": f"{PLACE}sampledb/product/{NEXT}"}
+    assert texts == {
+        "PrimaryKey": "id,dept",
+        "PartitionKey": "dept",
+        "ActiveFlag": "true",
+        "LastFullLoadDate": "2018-12-14 01:41:42",
+        "LastIncrementalFile": f"{PLACE}sampledb/product/{NEXT}",
+    }
 
 
 def test_items_of_others_are_left_alone(table, state):
@@ -168,7 +205,13 @@ def test_a_progress_set_back_by_hand_is_an_instruction_until_it_is_carried_out(t
     assert state.get(PRODUCT).instruction is None
 
 
-@pytest.mark.parametrize("change, words", [({"LastIncrementalFile": f"{PLACE}sampledb/product/20181215-120000000.parquet"}, "LastIncrementalFile is 20181215-12"), ({"LastFullLoadDate": "2018-12-16 01:00:00"}, "LastFullLoadDate is 2018-12-16")])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"LastIncrementalFile": f"{PLACE}sampledb/product/20181215-120000000.parquet"}, "LastIncrementalFile is 20181215-12"),
+        ({"LastFullLoadDate": "2018-12-16 01:00:00"}, "LastFullLoadDate is 2018-12-16"),
+    ],
+)
 def test_a_progress_that_moves_on_without_us_is_the_old_schedule_and_skips_nothing(table, state, running, change, words):
     state.save_position(PRODUCT, LOADED, commit=1, expected_commit=0, done=state.get(PRODUCT).instruction)
     assert state.get(PRODUCT).moved == ""
@@ -187,7 +230,11 @@ def test_before_our_first_commit_we_follow_the_old_schedule(table, state, runnin
 def test_a_reload_is_the_other_way_to_begin(table, state, running):
     with pytest.raises(BadSetting, match="to be taken over from the 2019 solution by its next pass"):
         state.instruct(PRODUCT, {"kind": "accept"})
-    assert state.instruct(PRODUCT, {"kind": "reload"}).instruction == state.get(PRODUCT).instruction == {"kind": "reload", "changes": "keep", "commit": 0}
+    assert (
+        state.instruct(PRODUCT, {"kind": "reload"}).instruction
+        == state.get(PRODUCT).instruction
+        == {"kind": "reload", "changes": "keep", "commit": 0}
+    )
 
 
 def test_settings_changed_by_hand_are_settings(table, state, running):
@@ -201,7 +248,8 @@ def test_a_change_by_hand_between_reading_and_writing_is_not_overwritten(table, 
     hands = [{"PrimaryKey": "id"}, {"ActiveFlag": "false"}]
 
     def meanwhile(item):
-        if hands: table.set(running["path"]["S"], **hands.pop())
+        if hands:
+            table.set(running["path"]["S"], **hands.pop())
         return replace(item, status={"last_verdict": "ok"})
 
     item = state.change(PRODUCT, meanwhile)

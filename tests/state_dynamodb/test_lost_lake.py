@@ -1,4 +1,5 @@
 "The state in DynamoDB remembers commits, and the lake holds none: nothing is touched, a person is asked."
+
 from __future__ import annotations
 
 import shutil
@@ -18,8 +19,11 @@ def test_a_lost_lake_is_left_alone_with_a_state_in_dynamodb_too(dynamodb_table, 
     w.load([(1, "a"), (2, "b")]).changes(1, [("I", 3, "c")])
     open_state(state, str(w.landing)).put_settings(w.ref, key="id")
 
-    def go(spark): return process_table(w.table, str(w.landing), str(w.root / "lake"), state, settle=0, run="test", spark=spark)
-    def items(): return boto3.client("dynamodb").scan(TableName=dynamodb_table)["Items"]
+    def go(spark):
+        return process_table(w.table, str(w.landing), str(w.root / "lake"), state, settle=0, run="test", spark=spark)
+
+    def items():
+        return boto3.client("dynamodb").scan(TableName=dynamodb_table)["Items"]
 
     assert go(lambda: w.spark).commit == 2
     shutil.rmtree(w.root / "lake")

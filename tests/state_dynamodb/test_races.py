@@ -1,4 +1,5 @@
 "Leases and positions when many want them, when a process sleeps, and when DynamoDB or the network is not at its best."
+
 from __future__ import annotations
 
 import os
@@ -20,9 +21,9 @@ from botocore.httpsession import URLLib3Session
 from dmscdc.errors import BadSetting, LeaseLost, StaleState
 from dmscdc.landing.files import TableRef
 from dmscdc.service.workers import LeaseHeartbeat
-from dmscdc.state.registry import open_state
 from dmscdc.state.items import Lease
 from dmscdc.state.position import Position
+from dmscdc.state.registry import open_state
 from dmscdc.storage.filesystem import client
 
 pytestmark = pytest.mark.proof
@@ -76,9 +77,11 @@ def take_all(url, gate, skew, won):
 def test_of_four_processes_one_wins_each_of_200_leases_and_each_that_ran_out_is_taken_over_once(url):
     gate, won = SPAWN.Barrier(4), SPAWN.Queue()
     workers = [SPAWN.Process(target=take_all, args=(url, gate, skew, won)) for skew in (0.0, 0.5, 1.0, 5.0)]
-    for worker in workers: worker.start()
+    for worker in workers:
+        worker.start()
     taken = sorted(one for _ in workers for one in won.get(timeout=300))
-    for worker in workers: worker.join(30)
+    for worker in workers:
+        worker.join(30)
     free, over = ([(now, table.name, fence) for table in TABLES] for now, fence in ((1000.0, 1), (1080.0, 2)))
     assert taken == free + over  # and none at 1061: the fastest clock is 6 s past the expiry, within the allowance
 
@@ -117,14 +120,19 @@ def test_a_run_stopped_past_its_lease_cannot_move_the_position_when_it_wakes(url
         ours.send("go on")
         lease = state.acquire(PRODUCT, "next", 60, now=1060.0 + state.allowance)
         assert lease.fence == 2
-        if committed: state.save_position(PRODUCT, THERE, commit=1, expected_commit=0, lease=lease)
+        if committed:
+            state.save_position(PRODUCT, THERE, commit=1, expected_commit=0, lease=lease)
         os.kill(sleeper.pid, signal.SIGCONT)
         assert ours.poll(120)
         renewed, saved, saved_without, released = ours.recv()
     finally:
         os.kill(sleeper.pid, signal.SIGCONT)
         sleeper.join(30)
-    assert renewed == saved == "LeaseLost: sleeper has lost its lease on sampledb.product (fence 1): it is held by next (fence 2); nothing more may be written"
+    assert (
+        renewed
+        == saved
+        == "LeaseLost: sleeper has lost its lease on sampledb.product (fence 1): it is held by next (fence 2); nothing more may be written"
+    )
     assert released is False and state.holder(PRODUCT, now=1071.0) == lease
     if committed:
         assert saved_without.startswith("StaleState: sampledb.product stands at commit 1, not at 0")
@@ -157,7 +165,8 @@ def test_what_others_say_between_reading_and_writing_is_kept(state, url):
     others = [{"last_verdict": "ok"}, {"lag": 61.5}]
 
     def meanwhile(item):
-        if others: open_state(url, "s3://shop-raw").note_run(PRODUCT, others.pop())
+        if others:
+            open_state(url, "s3://shop-raw").note_run(PRODUCT, others.pop())
         return replace(item, status={**item.status, "last_run": "r1"})
 
     assert state.change(PRODUCT, meanwhile) == state.get(PRODUCT)
@@ -190,12 +199,16 @@ def wire(dynamodb):
         events.register("before-send.dynamodb.*", handler)
 
     yield on
-    for handler in handlers: events.unregister("before-send.dynamodb.*", handler)
+    for handler in handlers:
+        events.unregister("before-send.dynamodb.*", handler)
 
 
 class Body:
-    def __init__(self, content): self.content = content
-    def stream(self, **_): yield self.content
+    def __init__(self, content):
+        self.content = content
+
+    def stream(self, **_):
+        yield self.content
 
 
 def refusal(request, code, status=400):
@@ -206,6 +219,7 @@ def refusal(request, code, status=400):
 
 def throttle(times):
     "An answer for the first requests: too much."
+
     def answer(request, **_):
         answer.sent += 1
         return None if answer.sent > times else refusal(request, "ProvisionedThroughputExceededException")
@@ -242,6 +256,7 @@ def test_throttling_that_does_not_end_says_what_does(state, wire, monkeypatch):
 
 def lose_first_answer(target):
     "DynamoDB does what it was asked; its answer to the first such request does not arrive."
+
     def handler(request, **_):
         if target in str(request.headers["X-Amz-Target"]) and not handler.lost:
             handler.lost = True
@@ -254,7 +269,8 @@ def lose_first_answer(target):
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_lease_whose_answer_was_lost_is_ours(state, wire, before):
-    for n in range(before): state.release(state.acquire(PRODUCT, "a", 60, now=1000.0))
+    for n in range(before):
+        state.release(state.acquire(PRODUCT, "a", 60, now=1000.0))
     wire(handler := lose_first_answer("UpdateItem"))
     assert state.acquire(PRODUCT, "a", 60, now=1000.0).fence == before + 1 and handler.lost
     assert state.acquire(PRODUCT, "a", 60, now=1000.0) is None
@@ -279,11 +295,16 @@ def test_a_position_whose_answer_was_lost_is_saved_once(state, wire):
 
 class Heard:
     "A state of which we hear what every renewal came to."
-    def __init__(self, state): self.state, self.renewals = state, SimpleQueue()
-    def __getattr__(self, name): return getattr(self.state, name)
+
+    def __init__(self, state):
+        self.state, self.renewals = state, SimpleQueue()
+
+    def __getattr__(self, name):
+        return getattr(self.state, name)
 
     def renew(self, lease, seconds):
-        try: said = self.state.renew(lease, seconds)
+        try:
+            said = self.state.renew(lease, seconds)
         except Exception as error:
             self.renewals.put(error)
             raise
@@ -292,7 +313,8 @@ class Heard:
 
     def until(self, kind):
         "The first renewal from now on that ended so; none for half a minute means that nobody renews any more."
-        while not isinstance(said := self.renewals.get(timeout=30), kind): pass
+        while not isinstance(said := self.renewals.get(timeout=30), kind):
+            pass
         return said
 
 
@@ -314,7 +336,8 @@ def answering(request, handler) -> Iterator[None]:
     at.clear()
 
 
-def no_answer(request): raise ConnectionClosedError(endpoint_url=request.url)
+def no_answer(request):
+    raise ConnectionClosedError(endpoint_url=request.url)
 
 
 BROKEN = {  # how a store fails, and what the renewal ends with, or what that comes from
@@ -353,7 +376,8 @@ def test_a_heartbeat_renews_a_lease_long_before_it_runs_out(tmp_path):
         with keeper.keep(PRODUCT, "a") as held:
             ends = [held.lease.expiry, *(state.until(Lease).expiry for _ in range(3))]
             made = [old - (new - 1.2) for old, new in zip(ends, ends[1:])]  # what was left of each lease when it was renewed
-    finally: keeper.close()
+    finally:
+        keeper.close()
     assert min(made) > 0.3, f"a renewal came with {min(made):.1f} of 1.2 seconds left"
 
 
@@ -361,7 +385,9 @@ def test_a_heartbeat_renews_a_lease_long_before_it_runs_out(tmp_path):
 
 
 def test_a_missing_table_is_named_with_the_command_that_makes_it(dynamodb):
-    with pytest.raises(BadSetting, match="dynamodb:Nowhere: there is no such table in this region. dmscdc table init --state dynamodb:Nowhere makes it"):
+    with pytest.raises(
+        BadSetting, match="dynamodb:Nowhere: there is no such table in this region. dmscdc table init --state dynamodb:Nowhere makes it"
+    ):
         open_state("dynamodb:Nowhere").get(PRODUCT)
 
 
@@ -388,7 +414,11 @@ def test_the_command_makes_the_table_and_says_what_it_knows(dynamodb, tmp_path):
         return done.exit_code, " ".join(done.output.split())
 
     code, words = table("list")
-    assert code == 2 and "there is no such table in this region. dmscdc table init --state dynamodb:" in words and "makes it, with the same --folder" in words
+    assert (
+        code == 2
+        and "there is no such table in this region. dmscdc table init --state dynamodb:" in words
+        and "makes it, with the same --folder" in words
+    )
     told = CliRunner().invoke(cli, ["pass", *flags])
     assert told.exit_code == 2 and "dmscdc table init --state dynamodb:Shop-State makes it" in " ".join(told.output.split())
     assert table("init") == (0, "dynamodb:Shop-State is ready and knows 0 tables")

@@ -1,5 +1,6 @@
 """Which of two changes came last: random lives of items, with ties, sets, repeats, disorder and days between windows, staged window by window. The oracle is the dictionary that the test changes;
 what the lake would hold is the newest change sequence of each key in the staged files, read by DuckDB."""
+
 from __future__ import annotations
 
 import json
@@ -15,13 +16,17 @@ from dmscdc.storage.log_store import open_store
 from dmscdc.stream.known import WindowIndex
 from dmscdc.stream.shards import Window
 from dmscdc.stream.stage import Manifest, stage_window
-
 from tiers import sampled
 
 pytestmark = pytest.mark.quick
 
 TABLE, START = TableRef("shop", "customer"), 1_795_219_200_000  # milliseconds
-STATES = [{"by": {"S": "me"}}, {"by": {"S": "you"}}, {"n": {"N": "1"}, "tags": {"SS": ["x", "y", "z"]}}, {"n": {"N": "1.50"}, "m": {"M": {"s": {"NS": ["10", "9"]}}}}]
+STATES = [
+    {"by": {"S": "me"}},
+    {"by": {"S": "you"}},
+    {"n": {"N": "1"}, "tags": {"SS": ["x", "y", "z"]}},
+    {"n": {"N": "1.50"}, "m": {"M": {"s": {"NS": ["10", "9"]}}}},
+]
 
 
 def in_any_order(rng: random.Random, value: object) -> object:
@@ -44,10 +49,23 @@ class Life:
         name, rng = str(key), self.rng
         old = self.items.pop(name, None)
         new = None if old and rng.random() < 0.4 else {**key, **rng.choice(STATES)}
-        if new: self.items[name] = new
+        if new:
+            self.items[name] = new
         images = {"NewImage": new, "OldImage": old}
-        body = {"ApproximateCreationDateTime": self.at, "ApproximateCreationDateTimePrecision": "MILLISECOND", "Keys": key, **{n: in_any_order(rng, one) for n, one in images.items() if one}}
-        return json.dumps({"eventName": "REMOVE" if not new else "MODIFY" if old else "INSERT", "eventID": f"{rng.random()}", "tableName": "customer", "dynamodb": body}).encode()
+        body = {
+            "ApproximateCreationDateTime": self.at,
+            "ApproximateCreationDateTimePrecision": "MILLISECOND",
+            "Keys": key,
+            **{n: in_any_order(rng, one) for n, one in images.items() if one},
+        }
+        return json.dumps(
+            {
+                "eventName": "REMOVE" if not new else "MODIFY" if old else "INSERT",
+                "eventID": f"{rng.random()}",
+                "tableName": "customer",
+                "dynamodb": body,
+            }
+        ).encode()
 
     def rows(self) -> dict[tuple, tuple]:
         return {(item["id"]["S"], item["line"]["N"]): (item.get("by", {}).get("S"), item.get("n", {}).get("N")) for item in self.items.values()}
@@ -56,7 +74,10 @@ class Life:
 def staged(root: Path) -> dict[tuple, tuple]:
     "The last row of each key by its change sequence."
     files = sorted(map(str, (root / "landing").rglob("*.parquet")))
-    last = duckdb.execute("select id, line, arg_max({'op': Op, 'by': \"by\", 'n': n}, AR_H_CHANGE_SEQ) as one from read_parquet($1, union_by_name=true) where Op is not null group by all", [files]).fetchall()
+    last = duckdb.execute(
+        "select id, line, arg_max({'op': Op, 'by': \"by\", 'n': n}, AR_H_CHANGE_SEQ) as one from read_parquet($1, union_by_name=true) where Op is not null group by all",
+        [files],
+    ).fetchall()
     return {(key, line): (one["by"], one["n"]) for key, line, one in last if one["op"] != "D"}
 
 
@@ -67,9 +88,19 @@ def lived(root: Path, seed: int, windows: int) -> tuple[Manifest, Life]:
         waits += [life.change() for _ in range(rng.randrange(2, 12))]
         rng.shuffle(waits)
         held = waits[: rng.randrange(5)] if window < windows - 1 else []
-        records = [(f"shard-{rng.randrange(2)}", str(number := number + 1), data) for data in waits[len(held):] for _ in range(1 + (rng.random() < 0.2))]
+        records = [
+            (f"shard-{rng.randrange(2)}", str(number := number + 1), data) for data in waits[len(held) :] for _ in range(1 + (rng.random() < 0.2))
+        ]
         waits = held
-        manifest = stage_window(str(root / "landing"), TABLE, manifest, Window(tuple(records)), known=known, kept=timedelta(days=30), declared=[("id", "string"), ("line", "string"), ("by", "string"), ("n", "string")])
+        manifest = stage_window(
+            str(root / "landing"),
+            TABLE,
+            manifest,
+            Window(tuple(records)),
+            known=known,
+            kept=timedelta(days=30),
+            declared=[("id", "string"), ("line", "string"), ("by", "string"), ("n", "string")],
+        )
     return manifest, life
 
 

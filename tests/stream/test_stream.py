@@ -1,4 +1,5 @@
 """A DynamoDB table whose changes go to Kinesis becomes a lake table: whatever order records come in, and however often. The oracle is a dictionary that the test itself changes, or DynamoDB's own scan."""
+
 from __future__ import annotations
 
 import base64
@@ -17,17 +18,17 @@ from aws.stack import command, ministack
 from aws.usual import usual
 from dmscdc.cli.main import app
 from dmscdc.errors import BadSetting, Busy
+from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.runs.kernel import Watch, executed
 from dmscdc.runs.run import run_notebook
 from dmscdc.service.config import write_config
+from dmscdc.state.registry import open_state
 from dmscdc.stream.example import in_ministack, tell_stream
 from dmscdc.stream.follow import follow, stage_next
-from dmscdc.state.registry import open_state
 from dmscdc.stream.shards import read_window
 from dmscdc.stream.stage import put_table
-from dmscdc.landing.files import TableRef
 from seeds import seed_of
 from world import query
 
@@ -56,14 +57,16 @@ class Kinesis:
             self.held[f"{shard}{side}"] = []
             self.parents[f"{shard}{side}"] = shard
 
-    def open(self) -> list[str]: return [shard for shard in self.held if shard not in self.parents.values()]
+    def open(self) -> list[str]:
+        return [shard for shard in self.held if shard not in self.parents.values()]
 
-    def describe_stream_summary(self, StreamName: str) -> dict: return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
+    def describe_stream_summary(self, StreamName: str) -> dict:
+        return {"StreamDescriptionSummary": {"RetentionPeriodHours": 24}}
 
     def list_shards(self, StreamName: str = "", NextToken: str = "") -> dict:
         every = [{"ShardId": shard, **({"ParentShardId": self.parents[shard]} if shard in self.parents else {})} for shard in reversed(self.held)]
         at = int(NextToken or 0)
-        return {"Shards": every[at:at + 1], **({"NextToken": str(at + 1)} if at + 1 < len(every) else {})}
+        return {"Shards": every[at : at + 1], **({"NextToken": str(at + 1)} if at + 1 < len(every) else {})}
 
     def get_shard_iterator(self, StreamName: str, ShardId: str, ShardIteratorType: str, StartingSequenceNumber: str = "0", **more: object) -> dict:
         return {"ShardIterator": f"{ShardId} {StartingSequenceNumber}"}
@@ -77,7 +80,8 @@ class Kinesis:
         left = [one for one in self.held[shard] if one[0] > int(after)]
         page, rest = left[:3], left[3:]
         answer = {"Records": [{"SequenceNumber": str(n), "Data": data} for n, data in page], "MillisBehindLatest": 1000 * bool(rest)}
-        if rest or shard in self.open(): answer["NextShardIterator"] = f"{shard} {page[-1][0] if page else after}"
+        if rest or shard in self.open():
+            answer["NextShardIterator"] = f"{shard} {page[-1][0] if page else after}"
         return answer
 
 
@@ -92,26 +96,47 @@ class Items:
         self.at += self.rng.choice(self.steps)
         key, old = self.rng.choice("abcdef"), None
         old = self.items.get(key)
-        new = None if old and self.rng.random() < 0.3 else {"id": {"S": key}, "n": {"N": str(self.rng.randrange(10**6))}, **self.rng.choice([{}, {"tags": {"SS": ["x", "y"]}}, {"vip": {"BOOL": True}}])}
-        if new is None: del self.items[key]
-        else: self.items[key] = new
+        new = (
+            None
+            if old and self.rng.random() < 0.3
+            else {
+                "id": {"S": key},
+                "n": {"N": str(self.rng.randrange(10**6))},
+                **self.rng.choice([{}, {"tags": {"SS": ["x", "y"]}}, {"vip": {"BOOL": True}}]),
+            }
+        )
+        if new is None:
+            del self.items[key]
+        else:
+            self.items[key] = new
         time, how = (self.at, "MICROSECOND") if self.micros else (self.at // 1000, "MILLISECOND")
         body = {"ApproximateCreationDateTime": time, "ApproximateCreationDateTimePrecision": how, "Keys": {"id": {"S": key}}}
         body |= ({"NewImage": new} if new else {}) | ({"OldImage": old} if old else {})
-        return key, json.dumps({"eventName": "REMOVE" if not new else "MODIFY" if old else "INSERT", "dynamodb": body, "tableName": "customer"}).encode()
+        return key, json.dumps(
+            {"eventName": "REMOVE" if not new else "MODIFY" if old else "INSERT", "dynamodb": body, "tableName": "customer"}
+        ).encode()
 
-    def rows(self) -> list[tuple]: return sorted((key, item["n"]["N"]) for key, item in self.items.items())
+    def rows(self) -> list[tuple]:
+        return sorted((key, item["n"]["N"]) for key, item in self.items.items())
 
 
-def lake(root: Path) -> list[tuple]: return query(f"select id, n from read_parquet('{root}/lake/shop/customer/**/*.parquet', union_by_name=true) order by id") if list(root.glob("lake/shop/customer/**/*.parquet")) else []
+def lake(root: Path) -> list[tuple]:
+    return (
+        query(f"select id, n from read_parquet('{root}/lake/shop/customer/**/*.parquet', union_by_name=true) order by id")
+        if list(root.glob("lake/shop/customer/**/*.parquet"))
+        else []
+    )
 
 
-def places(root: Path) -> list[str]: return [str(root / "landing"), str(root / "lake"), f"sqlite:{root}/state.db"]
+def places(root: Path) -> list[str]:
+    return [str(root / "landing"), str(root / "lake"), f"sqlite:{root}/state.db"]
 
 
 def is_open(done: object) -> bool:
     "A record is still on its way, and until it comes nobody can tell; it is said."
-    return done.verdict == "attention" and any(one in done.words for one in ("changes of one moment", "changes of items that were never held", "another is missing"))
+    return done.verdict == "attention" and any(
+        one in done.words for one in ("changes of one moment", "changes of items that were never held", "another is missing")
+    )
 
 
 @pytest.fixture
@@ -127,15 +152,17 @@ def test_the_lake_equals_the_items_whatever_order_records_come_in_and_however_of
     rng = random.Random(seed_of("HISTORY_SEED") + number)
     kinesis, items, waits, sent = Kinesis(), Items(rng, micros=True), [], 0
     for window in range(6):
-        for _ in range(rng.randrange(1, 14)): waits.append(items.change())
+        for _ in range(rng.randrange(1, 14)):
+            waits.append(items.change())
         rng.shuffle(waits)
-        held = waits[:rng.randrange(6)] if window < 5 else []  # these come with a later window
-        for key, data in waits[len(held):]:
+        held = waits[: rng.randrange(6)] if window < 5 else []  # these come with a later window
+        for key, data in waits[len(held) :]:
             for _ in range(1 + (rng.random() < 0.2)):
                 kinesis.put(rng.choice(kinesis.open()), data)
                 sent += 1
         waits = held
-        if window == 2: kinesis.split("shard-0")
+        if window == 2:
+            kinesis.split("shard-0")
         kinesis.faults = rng.choices(["ProvisionedThroughputExceededException", "ExpiredIteratorException"], k=rng.randrange(3))
         done = run(kinesis)
         assert done.verdict in ("ok", "nothing") or window < 5 and is_open(done), done.words
@@ -147,33 +174,47 @@ def test_records_of_one_millisecond_are_chained_by_their_images(run, tmp_path):
     rng = random.Random(7)
     kinesis, items = Kinesis(1), Items(rng, micros=False, steps=(0,))
     sent = [items.change()[1] for _ in range(30)]  # all in one moment, from no item at all
-    for data in rng.sample(sent, len(sent)): kinesis.put("shard-0", data)
+    for data in rng.sample(sent, len(sent)):
+        kinesis.put("shard-0", data)
     assert run(kinesis).verdict == "ok"
     assert lake(tmp_path) == items.rows()
 
 
 def sent(key: str, at: int, value: int, before: int | None = None) -> bytes:
     "A change of an item, so many microseconds after the start."
-    images = {"NewImage": {"id": {"S": key}, "n": {"N": str(value)}}} | ({"OldImage": {"id": {"S": key}, "n": {"N": str(before)}}} if before is not None else {})
+    images = {"NewImage": {"id": {"S": key}, "n": {"N": str(value)}}} | (
+        {"OldImage": {"id": {"S": key}, "n": {"N": str(before)}}} if before is not None else {}
+    )
     return json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START + at, "Keys": {"id": {"S": key}}, **images}}).encode()
 
 
-@pytest.mark.parametrize("windows, wanted", [
-    ([[sent("z", 600_000_000, 1)], [sent("a", 0, 1), sent("x", 300_000_000, 5)], [sent("x", 180_000_000, 3)]], ("x", "5")),
-    ([[sent("x", 900, 5)], [sent("x", 100, 3)]], ("x", "5")),
-    ([[sent("x", 900, 5)], [b"hello"], [sent("x", 950, 6)], [sent("x", 940, 3)]], ("x", "6")),
-], ids=["older than a late file of its item", "in one millisecond", "behind a record that is none"])
+@pytest.mark.parametrize(
+    "windows, wanted",
+    [
+        ([[sent("z", 600_000_000, 1)], [sent("a", 0, 1), sent("x", 300_000_000, 5)], [sent("x", 180_000_000, 3)]], ("x", "5")),
+        ([[sent("x", 900, 5)], [sent("x", 100, 3)]], ("x", "5")),
+        ([[sent("x", 900, 5)], [b"hello"], [sent("x", 950, 6)], [sent("x", 940, 3)]], ("x", "6")),
+    ],
+    ids=["older than a late file of its item", "in one millisecond", "behind a record that is none"],
+)
 def test_an_older_change_never_wins_whichever_file_it_comes_into(run, tmp_path, windows, wanted):
     open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", bad_rows="aside")
     kinesis = Kinesis(1)
     for window in windows:
-        for data in window: kinesis.put("shard-0", data)
+        for data in window:
+            kinesis.put("shard-0", data)
         run(kinesis)
     assert wanted in lake(tmp_path)
 
 
-@pytest.mark.parametrize("words, said", [
-    (["--key", "other"], "its key is id"), (["--start", "yesterday"], "not from 'yesterday'"), (["--table", "customer"], "a table is written schema.table")])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--key", "other"], "its key is id"),
+        (["--start", "yesterday"], "not from 'yesterday'"),
+        (["--table", "customer"], "a table is written schema.table"),
+    ],
+)
 def test_what_is_typed_wrongly_changes_nothing(run, tmp_path, monkeypatch, words, said):
     kinesis = Kinesis(1)
     kinesis.put("shard-0", sent("x", 0, 1))
@@ -188,10 +229,12 @@ def test_what_is_typed_wrongly_changes_nothing(run, tmp_path, monkeypatch, words
 
 def test_a_reader_that_dies_between_files_and_manifest_reads_the_window_again_and_changes_nothing_twice(run, tmp_path, monkeypatch):
     kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
-    for _ in range(20): kinesis.put("shard-0", items.change()[1])
+    for _ in range(20):
+        kinesis.put("shard-0", items.change()[1])
     with monkeypatch.context() as patch:
         patch.setattr("dmscdc.stream.follow.keep", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt): run(kinesis)
+        with pytest.raises(KeyboardInterrupt):
+            run(kinesis)
     assert list(tmp_path.glob("landing/shop/customer/*.parquet")) and not list(tmp_path.glob("lake/_dmscdc/_streams/**/*.json"))
     assert run(kinesis).verdict == "ok" and lake(tmp_path) == items.rows()
 
@@ -205,11 +248,13 @@ def test_of_two_readers_of_one_stream_the_second_stops(tmp_path, monkeypatch):
 
     def slow(*given, **more):
         "While it reads, another one reads and stages the same window."
-        if not others: others.append(None), others.append(read())
+        if not others:
+            others.append(None), others.append(read())
         return read_window(*given, **more)
 
     monkeypatch.setattr("dmscdc.stream.follow.read_window", slow)
-    with pytest.raises(Busy, match="another process reads this stream"): read()
+    with pytest.raises(Busy, match="another process reads this stream"):
+        read()
     assert others[1].number == 1
 
 
@@ -217,13 +262,32 @@ def test_of_two_readers_of_one_stream_the_second_stops(tmp_path, monkeypatch):
 def test_a_record_that_is_no_change_refuses_its_batch_or_is_put_aside_with_what_came(run, tmp_path, bad_rows):
     kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
     open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", bad_rows=bad_rows)
-    for data in [items.change()[1], b"hello \xff", items.change()[1]]: kinesis.put("shard-0", data)
+    for data in [items.change()[1], b"hello \xff", items.change()[1]]:
+        kinesis.put("shard-0", data)
     done = run(kinesis)
     if bad_rows == "stop":
         assert done.verdict == "refused" and "column Op is null; I, U or D was expected" in done.words and not lake(tmp_path)
         return
     assert done.verdict == "attention" and lake(tmp_path) == items.rows()
-    said = CliRunner().invoke(app, ["quarantine", "show", TABLE, "--json", "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")]).stdout
+    said = (
+        CliRunner()
+        .invoke(
+            app,
+            [
+                "quarantine",
+                "show",
+                TABLE,
+                "--json",
+                "--folder",
+                str(tmp_path),
+                "--landing",
+                str(tmp_path / "landing"),
+                "--lake",
+                str(tmp_path / "lake"),
+            ],
+        )
+        .stdout
+    )
     (row,) = json.loads(said)
     assert "record 2 of shard-0 is no change of an item of DynamoDB" in row["text"] and base64.b64encode(b"hello \xff").decode() in row["text"]
 
@@ -256,17 +320,21 @@ def test_a_shard_that_is_gone_before_it_was_read_to_its_end_is_said_once_and_the
 def told(run, tmp_path: Path, *records: bytes, **more: object) -> tuple[object, list[str]]:
     "One window of these records, and what was said."
     kinesis, said = Kinesis(1), []
-    for data in records: kinesis.put("shard-0", data)
+    for data in records:
+        kinesis.put("shard-0", data)
     return run(kinesis, say=said.append, **more), said
 
 
-def rows_of(root: Path, columns: str) -> list[tuple]: return query(f"select {columns} from read_parquet('{root}/lake/shop/customer/**/*.parquet', union_by_name=true) order by id")
+def rows_of(root: Path, columns: str) -> list[tuple]:
+    return query(f"select {columns} from read_parquet('{root}/lake/shop/customer/**/*.parquet', union_by_name=true) order by id")
 
 
 def test_records_that_a_producer_packed_into_one_are_read_like_others(run, tmp_path):
     from aws_kinesis_agg.aggregator import RecordAggregator
+
     packer = RecordAggregator()
-    for value in (1, 2, 3): packer.add_user_record(f"k{value}", sent("x", value, value, value - 1 or None))
+    for value in (1, 2, 3):
+        packer.add_user_record(f"k{value}", sent("x", value, value, value - 1 or None))
     packed = packer.clear_and_get().get_contents()[2]
     done, _ = told(run, tmp_path, packed, sent("y", 5, 9))
     assert done.verdict == "ok" and lake(tmp_path) == [("x", "3"), ("y", "9")]
@@ -275,32 +343,67 @@ def test_records_that_a_producer_packed_into_one_are_read_like_others(run, tmp_p
 def test_of_several_tables_on_a_stream_one_is_named_and_the_others_are_counted(run, tmp_path):
     other = sent("z", 3, 7).replace(b'"dynamodb"', b'"tableName": "supplier", "dynamodb"')
     mine = sent("x", 1, 1).replace(b'"dynamodb"', b'"tableName": "client", "dynamodb"')
-    with pytest.raises(BadSetting, match="the stream carries the tables client, supplier; which is shop.customer. Say --source-table"): told(run, tmp_path, mine, other)
+    with pytest.raises(BadSetting, match="the stream carries the tables client, supplier; which is shop.customer. Say --source-table"):
+        told(run, tmp_path, mine, other)
     done, said = told(run, tmp_path, mine, other, source="client")
     assert done.verdict == "ok" and lake(tmp_path) == [("x", "1")] and "2 records of 1 shard, 1 of other tables" in said[0], said
 
 
 def test_odd_items_are_kept_whole_and_the_rest_column_has_what_cannot_be_a_column(run, tmp_path):
     big, odd = "12345678901234567890123456789012345678", {"a.b": "x", "c d": "\u00e9`\"'", "%20": "", "select": "a\nb\u0000c"}
-    item = {**{name: {"S": text} for name, text in odd.items()}, "Email": {"S": "first"}, "email": {"S": "second"}, "BI_id": {"S": "q"}, "Op": {"S": "mine"}, "n": {"N": big}, "e": {"N": "-1.5E+20"}, "l": {"L": []}, "b": {"B": ""}}
+    item = {
+        **{name: {"S": text} for name, text in odd.items()},
+        "Email": {"S": "first"},
+        "email": {"S": "second"},
+        "BI_id": {"S": "q"},
+        "Op": {"S": "mine"},
+        "n": {"N": big},
+        "e": {"N": "-1.5E+20"},
+        "l": {"L": []},
+        "b": {"B": ""},
+    }
     key = {"id": {"S": "\U0001f600/\\%"}, "sort": {"N": "10"}}
-    done, _ = told(run, tmp_path, json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START, "Keys": key, "NewImage": {**key, **item}}}).encode(), key=["sort", "id"])
+    done, _ = told(
+        run,
+        tmp_path,
+        json.dumps({"eventName": "INSERT", "dynamodb": {"ApproximateCreationDateTime": START, "Keys": key, "NewImage": {**key, **item}}}).encode(),
+        key=["sort", "id"],
+    )
     assert done.verdict == "ok", done.words
-    rows = query(f"select id, sort, n, e, l, b, Email, _rest, {', '.join(chr(34) + name + chr(34) for name in odd)} from read_parquet('{tmp_path}/lake/shop/customer/*.parquet')")
-    assert rows == [(key["id"]["S"], "10", big, "-150000000000000000000", "[]", b"", "first", '{"BI_id": "q", "Op": "mine", "email": "second"}', *odd.values())]
+    rows = query(
+        f"select id, sort, n, e, l, b, Email, _rest, {', '.join(chr(34) + name + chr(34) for name in odd)} from read_parquet('{tmp_path}/lake/shop/customer/*.parquet')"
+    )
+    assert rows == [
+        (key["id"]["S"], "10", big, "-150000000000000000000", "[]", b"", "first", '{"BI_id": "q", "Op": "mine", "email": "second"}', *odd.values())
+    ]
 
 
 def test_what_a_record_says_beside_the_item_becomes_columns_on_request_and_an_expired_item_is_counted(run, tmp_path):
-    ttl = json.dumps({"eventName": "REMOVE", "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}, "dynamodb": {"ApproximateCreationDateTime": (START + 9_000) // 1000, "Keys": {"id": {"S": "x"}}, "OldImage": {"id": {"S": "x"}, "n": {"N": "1"}}}}).encode()
+    ttl = json.dumps(
+        {
+            "eventName": "REMOVE",
+            "userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"},
+            "dynamodb": {
+                "ApproximateCreationDateTime": (START + 9_000) // 1000,
+                "Keys": {"id": {"S": "x"}},
+                "OldImage": {"id": {"S": "x"}, "n": {"N": "1"}},
+            },
+        }
+    ).encode()
     odd = sent("y", 2, 2).replace(b'"NewImage": {', b'"NewImage": {"_record_eventName": {"S": "its own"}, ')
     open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", delete="soft")
     done, said = told(run, tmp_path, sent("x", 1, 1), odd, ttl, metadata=["eventName", "SizeBytes", "shard", "sequenceNumber"])
     assert done.verdict == "ok" and "3 records of 1 shard, 1 expired" in said[0], said
-    assert rows_of(tmp_path, "id, Op, _record_eventName, _record_shard, _record_sequenceNumber, _rest") == [("x", "D", "INSERT", "shard-0", "1", None), ("y", "I", "INSERT", "shard-0", "2", '{"_record_eventName": "its own"}')]
+    assert rows_of(tmp_path, "id, Op, _record_eventName, _record_shard, _record_sequenceNumber, _rest") == [
+        ("x", "D", "INSERT", "shard-0", "1", None),
+        ("y", "I", "INSERT", "shard-0", "2", '{"_record_eventName": "its own"}'),
+    ]
 
 
 def test_a_value_that_does_not_fit_its_column_is_kept_beside_it_and_counted(run, tmp_path):
-    open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", columns=[("id", "string"), ("n", "decimal(5,2)")])
+    open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(
+        TableRef.parse(TABLE), key="id", columns=[("id", "string"), ("n", "decimal(5,2)")]
+    )
     big = "12345678901234567890123456789012345678"
     done, said = told(run, tmp_path, sent("x", 1, 1), sent("y", 2, int(big)))
     assert done.verdict == "ok" and "1 value fits no column and is in _rest" in said[0], said
@@ -310,7 +413,14 @@ def test_a_value_that_does_not_fit_its_column_is_kept_beside_it_and_counted(run,
 def message(operation: str, data: dict, table: str = "customer", before: dict | None = None, **more: object) -> bytes:
     "As DMS writes to Kinesis."
     kind = "control" if "control" in more else "data"
-    about = {"timestamp": "2026-11-20T09:30:00.123456Z", "record-type": kind, "operation": operation, "partition-key-type": "primary-key", "schema-name": "shop", "table-name": table}
+    about = {
+        "timestamp": "2026-11-20T09:30:00.123456Z",
+        "record-type": kind,
+        "operation": operation,
+        "partition-key-type": "primary-key",
+        "schema-name": "shop",
+        "table-name": table,
+    }
     return json.dumps({**({"data": data} if kind == "data" else more), **({"before-image": before} if before else {}), "metadata": about}).encode()
 
 
@@ -319,51 +429,88 @@ def test_messages_of_dms_are_followed_in_their_order_with_changed_keys_and_typed
     kinesis, said = Kinesis(1), []
     row = lambda id, **more: {"id": id, "paid": False, "day": "2026-11-20", "made": "2026-11-20T09:30:00.5Z", "n": 1.10, **more}
     windows = [
-        [message("create-table", {}, control={"table-def": {"columns": columns}}), message("load", row(1)), message("load", row(2)), message("load", {"id": 5}, "supplier"), message("insert", row(3))],
-        [message("update", row(7, paid=True), before={"id": 1}), message("insert", row(1, n=2.5)), message("delete", {"id": 2}), message("update", row(3)), message("update", row(3, n=99.25))],
+        [
+            message("create-table", {}, control={"table-def": {"columns": columns}}),
+            message("load", row(1)),
+            message("load", row(2)),
+            message("load", {"id": 5}, "supplier"),
+            message("insert", row(3)),
+        ],
+        [
+            message("update", row(7, paid=True), before={"id": 1}),
+            message("insert", row(1, n=2.5)),
+            message("delete", {"id": 2}),
+            message("update", row(3)),
+            message("update", row(3, n=99.25)),
+        ],
         [message("truncate-table", {}, control={})],
     ]
     done = []
     for window in windows:
-        for data in window: kinesis.put("shard-0", data)
+        for data in window:
+            kinesis.put("shard-0", data)
         done.append(run(kinesis, say=said.append))
     assert [one.verdict for one in done] == ["ok", "ok", "attention"], [one.words for one in done]
     assert "the source has emptied the table shop.customer; the lake keeps its rows" in done[2].words and "1 of other tables" in said[0]
     day, at = date(2026, 11, 20), datetime(2026, 11, 20, 9, 30, 0, 500_000)
-    assert rows_of(tmp_path, "id, paid, day, made::timestamp, n") == [(1, False, day, at, "2.5"), (3, False, day, at, "99.25"), (7, True, day, at, "1.1")]
+    assert rows_of(tmp_path, "id, paid, day, made::timestamp, n") == [
+        (1, False, day, at, "2.5"),
+        (3, False, day, at, "99.25"),
+        (7, True, day, at, "1.1"),
+    ]
 
 
 def test_what_the_table_held_before_the_stream_is_loaded_once_from_an_export_and_changes_go_on_top(run, tmp_path, monkeypatch):
     kinesis, export = Kinesis(1), tmp_path / "export" / "data"
     export.mkdir(parents=True)
     held = {"old": 1, "changed": 3, "gone": 7}  # changed: its last change is not in the export; gone: it is removed afterwards
-    lines = [json.dumps({"Item": {"id": {"S": key}, "n": {"N": str(n)}, **({"vip": {"BOOL": True}} if key == "gone" else {})}}).encode() for key, n in held.items()]
-    for part, some in enumerate((lines[:1], lines[1:])): (export / f"{part}.json.gz").write_bytes(gzip.compress(b"\n".join(some)))
-    for data in (sent("changed", 1, 2), sent("changed", 2, 3, 2), sent("changed", 3, 4, 3), sent("new", 4, 5)): kinesis.put("shard-0", data)
-    kinesis.put("shard-0", json.dumps({"eventName": "REMOVE", "dynamodb": {"ApproximateCreationDateTime": (START + 5_000) // 1000, "Keys": {"id": {"S": "gone"}}}}).encode())
+    lines = [
+        json.dumps({"Item": {"id": {"S": key}, "n": {"N": str(n)}, **({"vip": {"BOOL": True}} if key == "gone" else {})}}).encode()
+        for key, n in held.items()
+    ]
+    for part, some in enumerate((lines[:1], lines[1:])):
+        (export / f"{part}.json.gz").write_bytes(gzip.compress(b"\n".join(some)))
+    for data in (sent("changed", 1, 2), sent("changed", 2, 3, 2), sent("changed", 3, 4, 3), sent("new", 4, 5)):
+        kinesis.put("shard-0", data)
+    kinesis.put(
+        "shard-0",
+        json.dumps(
+            {"eventName": "REMOVE", "dynamodb": {"ApproximateCreationDateTime": (START + 5_000) // 1000, "Keys": {"id": {"S": "gone"}}}}
+        ).encode(),
+    )
     monkeypatch.setattr("dmscdc.stream.first._AT_ONCE", 1)
     with monkeypatch.context() as patch:
         real = put_table
-        patch.setattr("dmscdc.stream.first.put_table", lambda landing, table, name, data: (_ for _ in ()).throw(KeyboardInterrupt) if name == "LOAD00000003.parquet" else real(landing, table, name, data))
-        with pytest.raises(KeyboardInterrupt): run(kinesis, load=str(export.parent))
+        patch.setattr(
+            "dmscdc.stream.first.put_table",
+            lambda landing, table, name, data: (
+                (_ for _ in ()).throw(KeyboardInterrupt) if name == "LOAD00000003.parquet" else real(landing, table, name, data)
+            ),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            run(kinesis, load=str(export.parent))
     assert lake(tmp_path) == []
     (export / "1.json.gz").unlink()  # fewer items now than files that were left
     assert run(kinesis).verdict == "ok" and lake(tmp_path) == [("changed", "4"), ("new", "5"), ("old", "1")]
     assert run(kinesis, load=str(export.parent)).verdict == "nothing" and lake(tmp_path) == [("changed", "4"), ("new", "5"), ("old", "1")]
-    with pytest.raises(BadSetting, match="the landing has files of it"): follow("others", TABLE, *places(tmp_path), run, drain=True, client=kinesis, load=str(export.parent))
+    with pytest.raises(BadSetting, match="the landing has files of it"):
+        follow("others", TABLE, *places(tmp_path), run, drain=True, client=kinesis, load=str(export.parent))
 
 
 def test_staged_files_may_go_after_some_days_and_the_table_goes_on(run, tmp_path, monkeypatch):
     kinesis, said, day = Kinesis(1), [], 86_400_000_000
     monkeypatch.setattr("dmscdc.stream.follow._MANIFESTS", 2)
-    for number, (data, left) in enumerate([(sent("a", 1, 1), 1), (sent("b", 4 * day, 2), 2), (sent("a", 10 * day, 3, 1), 1), (sent("a", 10 * day - 5, 2, 1), 2)]):
+    for number, (data, left) in enumerate(
+        [(sent("a", 1, 1), 1), (sent("b", 4 * day, 2), 2), (sent("a", 10 * day, 3, 1), 1), (sent("a", 10 * day - 5, 2, 1), 2)]
+    ):
         kinesis.put("shard-0", data)
         done = run(kinesis, days=5, say=said.append)
         assert done.verdict == "ok", done.words
         assert len(list((tmp_path / "landing/shop/customer").iterdir())) == left, number
     assert lake(tmp_path) == [("a", "3"), ("b", "2")] and any("2 staged files older than 5 days deleted" in line for line in said), said
     assert len(list(tmp_path.glob("lake/_dmscdc/_streams/**/*.json"))) <= 3
-    with pytest.raises(BadSetting, match="at least 3 days"): run(kinesis, days=1)
+    with pytest.raises(BadSetting, match="at least 3 days"):
+        run(kinesis, days=1)
 
 
 def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_about_like_any_table(spark, tmp_path, monkeypatch):
@@ -371,11 +518,20 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
         dynamo, kinesis, rng = boto3.client("dynamodb"), boto3.client("kinesis"), random.Random(11)
         kinesis.create_stream(StreamName="customers", ShardCount=2)
         attributes = [{"AttributeName": "line", "AttributeType": "N"}, {"AttributeName": "id", "AttributeType": "S"}]
-        dynamo.create_table(TableName="customer", KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}, {"AttributeName": "line", "KeyType": "RANGE"}], AttributeDefinitions=attributes, BillingMode="PAY_PER_REQUEST")
+        dynamo.create_table(
+            TableName="customer",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}, {"AttributeName": "line", "KeyType": "RANGE"}],
+            AttributeDefinitions=attributes,
+            BillingMode="PAY_PER_REQUEST",
+        )
         key = lambda n: {"id": {"S": f"c{n // 4}"}, "line": {"N": str(n % 4)}}
         for n in range(0, 1_000, 25):  # before the stream
-            dynamo.batch_write_item(RequestItems={"customer": [{"PutRequest": {"Item": {**key(one), "n": {"N": str(one)}}}} for one in range(n, n + 25)]})
-        dynamo.enable_kinesis_streaming_destination(TableName="customer", StreamArn=kinesis.describe_stream(StreamName="customers")["StreamDescription"]["StreamARN"])
+            dynamo.batch_write_item(
+                RequestItems={"customer": [{"PutRequest": {"Item": {**key(one), "n": {"N": str(one)}}}} for one in range(n, n + 25)]}
+            )
+        dynamo.enable_kinesis_streaming_destination(
+            TableName="customer", StreamArn=kinesis.describe_stream(StreamName="customers")["StreamDescription"]["StreamARN"]
+        )
         write_config(tmp_path, landing="landing", lake="lake", settle=0)
         (tmp_path / "landing").mkdir()
 
@@ -387,12 +543,18 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
         def change() -> None:
             for _ in range(15):
                 one = key(rng.randrange(1_010))
-                if rng.random() < 0.25: dynamo.delete_item(TableName="customer", Key=one)
-                else: dynamo.put_item(TableName="customer", Item={**one, "n": {"N": str(rng.randrange(1000))}, "email": {"S": "e@example.org"}})
+                if rng.random() < 0.25:
+                    dynamo.delete_item(TableName="customer", Key=one)
+                else:
+                    dynamo.put_item(TableName="customer", Item={**one, "n": {"N": str(rng.randrange(1000))}, "email": {"S": "e@example.org"}})
 
         def is_right() -> bool:
             rows = query(f"select id, line, n from read_parquet('{tmp_path}/lake/shop/customer/**/*.parquet', union_by_name=true) order by all")
-            return rows == sorted((item["id"]["S"], item["line"]["N"], item["n"]["N"]) for page in dynamo.get_paginator("scan").paginate(TableName="customer") for item in page["Items"])
+            return rows == sorted(
+                (item["id"]["S"], item["line"]["N"], item["n"]["N"])
+                for page in dynamo.get_paginator("scan").paginate(TableName="customer")
+                for item in page["Items"]
+            )
 
         change()
         code, said = typed(*COMMANDS[1][1:], "--load", "dynamodb:customer", "--metadata", "shard,sequenceNumber")
@@ -430,7 +592,15 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
 def test_the_story_of_a_stream_with_a_true_table_of_dynamodb(spark, tmp_path, monkeypatch):
     def by_hand(config, stream, table, **more):
         "Windows applied by the Spark of the tests."
-        return follow(stream, table, config.landing, config.lake, config.state, lambda: process_table(table, config.landing, config.lake, config.state, settle=0.0, spark=lambda: spark), **more)
+        return follow(
+            stream,
+            table,
+            config.landing,
+            config.lake,
+            config.state,
+            lambda: process_table(table, config.landing, config.lake, config.state, settle=0.0, spark=lambda: spark),
+            **more,
+        )
 
     said = []
     monkeypatch.setattr("dmscdc.stream.example.prove", lambda asked: prove(asked, lambda: spark))
@@ -440,5 +610,11 @@ def test_the_story_of_a_stream_with_a_true_table_of_dynamodb(spark, tmp_path, mo
     assert proof.done.is_equal and "    shop.customer: equal, 124 rows" in said and proof.done.source.rows == 124
     lake = query(f"select id, email from read_parquet('{tmp_path}/customers/lake/shop/customer/**/*.parquet', union_by_name=true)")
     assert dict(lake) == email and len(email) == 124
-    opened = executed(Path(__file__).parents[2] / "notebooks/explore/row_history.ipynb", {"folder": str(tmp_path / "customers"), "table": TABLE, "key": {"id": "1017"}}, tmp_path / "opened.ipynb", Watch(), {})
+    opened = executed(
+        Path(__file__).parents[2] / "notebooks/explore/row_history.ipynb",
+        {"folder": str(tmp_path / "customers"), "table": TABLE, "key": {"id": "1017"}},
+        tmp_path / "opened.ipynb",
+        Watch(),
+        {},
+    )
     assert opened is None and "which agrees with the files" in (tmp_path / "opened.ipynb").read_text()

@@ -16,8 +16,18 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from ...changes.schema import FILE, IN_MEMORY, OP, ROW, Column, Footer, as_stored, open_raw, read_footers
-from ...changes.schema import read_pieces
+from dmscdc.changes.schema import (
+    FILE,
+    IN_MEMORY,
+    OP,
+    ROW,
+    Column,
+    Footer,
+    as_stored,
+    open_raw,
+    read_footers,
+    read_pieces,
+)
 from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 from ...errors import CommitConflict, Refused
 from .journal import Journal, commit_of
@@ -172,8 +182,9 @@ def encode_copying(copying: Copying) -> str:
 def _load_copying(url: str) -> Copying:
     "Read it once per worker."
     stored = json.loads(get_text(url))
-    pieces = tuple(tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece)
-                   for piece in stored.pop("pieces"))
+    pieces = tuple(
+        tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece) for piece in stored.pop("pieces")
+    )
     lists = {name: tuple(stored.pop(name)) for name in ("keys", "partition")}
     pairs = {name: tuple(map(tuple, stored.pop(name))) for name in ("schema", "ids")}
     return Copying(**stored, **lists, **pairs, pieces=pieces)
@@ -194,7 +205,7 @@ def _is_data(name: str) -> bool:
 
 def unmanaged_files(journal: Journal) -> list[str]:  # below the folder, sorted
     "Files in the folder that readers read and that no commit of ours wrote."
-    names = [name[len(journal.folder) + 1:] for name in journal.store.list(journal.folder)]
+    names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
     return [name for name in names if commit_of(name) is None and _is_data(name)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #a6a121ef

@@ -41,6 +41,7 @@ def commit_of(name: str) -> int | None:
 @dataclass(frozen=True)
 class LakeFile:
     "One file of a lake table."
+
     name: str  # below the folder: partition folders, then <commit>-<attempt>-….parquet
     aside: str  # where its writer put it, below aside/
     rows: int
@@ -53,6 +54,7 @@ class LakeFile:
 @dataclass(frozen=True)
 class Entry:
     "One commit: the step from its predecessor, and the resulting list of files."
+
     number: int
     attempt: str  # who made it
     before: str  # the attempt of the predecessor, "" for the first
@@ -79,9 +81,11 @@ class Entry:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-018
 def _no_entry(place: str, error: Exception) -> str:
-    return (f"{place} is no entry of a journal of ours ({type(error).__name__}: {error}). "
-            "Bring it back from a backup, or an earlier version of the object; without it nobody "
-            "knows which files of the folder are the table's")
+    return (
+        f"{place} is no entry of a journal of ours ({type(error).__name__}: {error}). "
+        "Bring it back from a backup, or an earlier version of the object; without it nobody "
+        "knows which files of the folder are the table's"
+    )
 
 
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
@@ -109,6 +113,7 @@ def _reading(path: str) -> Iterator[None]:
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #5e1c70a2
 class Log(Protocol):
     "The commits of a table, for tasks that write its files."
+
     store: LogStore
     folder: str  # below the store's root: the table's data files
     aside: str  # below the store's root: what attempts keep for themselves
@@ -127,21 +132,25 @@ class Log(Protocol):
         "Raises `LeftToFormat` if one of these files cannot be written again."
 
     def commit(
-        self, head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
+        self,
+        head: Entry | None,
+        attempt: str,
+        adds: Iterable[LakeFile],
+        removes: Iterable[str],
         facts: Mapping[str, Any],
     ) -> Entry:
         "Make files the newest commit, on top of the one that the writer planned from. Raises `CommitConflict`."
 
-
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-021
 def _below(store: LogStore, folder: str) -> list[str]:
     "Names of the files below a folder, without the folder."
-    return [name[len(folder) + 1:] for name in store.list(folder)]
+    return [name[len(folder) + 1 :] for name in store.list(folder)]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-022
 @dataclass(frozen=True)
 class Journal:  # a `Log`
     "The commits of one table of plain Parquet, and its folder."
+
     store: LogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
@@ -255,8 +264,10 @@ def _some(names: list[str]) -> str:
 
 
 def _missing(folder: str, entry: Entry, names: list[str]) -> str:
-    return (f"{folder}: commit {entry.number} lists {_some(names)}, which neither the folder nor its aside "
-            "holds: somebody removed it by hand")
+    return (
+        f"{folder}: commit {entry.number} lists {_some(names)}, which neither the folder nor its aside "
+        "holds: somebody removed it by hand"
+    )
 
 
 def _foreign(folder: str, names: list[str]) -> list[str]:
@@ -264,9 +275,10 @@ def _foreign(folder: str, names: list[str]) -> list[str]:
     return [f"{folder} holds {_some(names)}, {words}"] if names else []
 
 
-def recover(journal: Journal,
-           entry: Entry | None  # the head, as its reader read it
-           ) -> list[str]:  # messages for a person: files that are not ours
+def recover(
+    journal: Journal,
+    entry: Entry | None,  # the head, as its reader read it
+) -> list[str]:  # messages for a person: files that are not ours
     "Makes the folder equal the entry's list. Safe at any time, even with a stale head."
     if entry is None:
         return []
@@ -298,8 +310,9 @@ def inspect(journal: Journal, entry: Entry | None) -> tuple[list[str], bool]:  #
     return foreign, bool(strays or over or removed or listed - here)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
-def next_entry(head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str],
-          facts: Mapping[str, Any]) -> Entry:
+def next_entry(
+    head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str], facts: Mapping[str, Any]
+) -> Entry:
     "The entry that follows a head."
     adds, gone = tuple(adds), set(removes)
     kept = tuple(f for f in (head.files if head else ()) if f.name not in gone)
@@ -323,13 +336,14 @@ def _check_sizes(journal: Journal, entry: Entry) -> None:
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-041
-def commit(journal: Journal,
-           head: Entry | None,  # the commit that the writer planned from
-           attempt: str,  # its own, unique
-           adds: Iterable[LakeFile],  # written aside under head + 1
-           removes: Iterable[str],  # names of head's files
-           facts: Mapping[str, Any]  # position and the rest
-           ) -> Entry:  # the commit, settled
+def commit(
+    journal: Journal,
+    head: Entry | None,  # the commit that the writer planned from
+    attempt: str,  # its own, unique
+    adds: Iterable[LakeFile],  # written aside under head + 1
+    removes: Iterable[str],  # names of head's files
+    facts: Mapping[str, Any],  # position and the rest
+) -> Entry:  # the commit, settled
     "Commits and recovers; raises `CommitConflict` if another commit has taken the number."
     entry = next_entry(head, attempt, adds, removes, facts)
     _check_sizes(journal, entry)
@@ -340,8 +354,10 @@ def commit(journal: Journal,
         if found.attempt != attempt:
             roll_back(journal, entry.number, attempt)
             winner = found.facts.get("run") or "another writer"
-            raise CommitConflict(f"{journal.folder}: commit {entry.number} was made by {winner} meanwhile; "
-                              "nothing of this run is in the table") from None
+            raise CommitConflict(
+                f"{journal.folder}: commit {entry.number} was made by {winner} meanwhile; "
+                "nothing of this run is in the table"
+            ) from None
     recover(journal, entry)
     return entry
 
@@ -365,10 +381,13 @@ def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
     if gone:
         if journal.newest() == entry.number:
             table = TableRef(*journal.meta.split("/")[-2:])
-            raise FilesGone(f"{journal.folder}: {gone}, which commit {entry.number} lists, is missing from the lake. "
-                            f"Restore it, or: dmscdc table rewind {for_shell(table)} --reload")
-        raise CommitConflict(f"{journal.folder}: {gone} of commit {entry.number} is gone; "
-                          "the table has moved on, read it again")
+            raise FilesGone(
+                f"{journal.folder}: {gone}, which commit {entry.number} lists, is missing from the lake. "
+                f"Restore it, or: dmscdc table rewind {for_shell(table)} --reload"
+            )
+        raise CommitConflict(
+            f"{journal.folder}: {gone} of commit {entry.number} is gone; the table has moved on, read it again"
+        )
     return {journal.store.path(found[f.name]): f for f in entry.files}
 
 

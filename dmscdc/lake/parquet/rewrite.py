@@ -21,8 +21,19 @@ import pyarrow.compute as pc
 
 from ...changes.fold import CAME, FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, WRITE, alike, needs_row
 from ...changes.read import before_images
-from ...changes.schema import FILE, IN_MEMORY, OP, ROW, arrow_type, as_stored, from_stored, in_python, read_lake
-from ...changes.schema import stored_names, time_from
+from dmscdc.changes.schema import (
+    FILE,
+    IN_MEMORY,
+    OP,
+    ROW,
+    arrow_type,
+    as_stored,
+    from_stored,
+    in_python,
+    read_lake,
+    stored_names,
+    time_from,
+)
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
 from ..table import NEW, SAMPLE, shown_row
@@ -125,9 +136,7 @@ def _decoded(table: pa.Table) -> pa.Table:
     return pa.table(dict(zip(table.column_names, plain)))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-013
-def _columns(
-    have: pa.Table, names: Sequence[str], unit: Unit, work: Work
-) -> dict[str, pa.ChunkedArray | pa.Array]:
+def _columns(have: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
     "The lake's columns from a file's columns."
     found, values = dict(zip(have.column_names, have.columns)), dict(zip(work.partition, unit.values))
     types, rows, out = work.types, have.num_rows, {}
@@ -515,7 +524,7 @@ def insert(
     "Writes the new rows of a batch file, or rows that have moved."
     work, first = inserting.work, (piece - len(inserting.pieces)) * _MOVED
     is_new = piece < len(inserting.pieces)
-    files = inserting.pieces[piece:piece + 1] if is_new else inserting.moved[first:first + _MOVED]
+    files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first : first + _MOVED]
     home, adds = Unit(files, (), "", (), (), ()), []
     rows = fresh_rows(*files, inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
     size = _size(home)

@@ -17,20 +17,44 @@ from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
+from ...errors import CommitConflict
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
 from .journal import Entry, Journal, LakeFile, Log, commit_of, inspect, recover, whereabouts
-from .rewrite import Inserting, UnitResult, Work, encode_work
-from .rewrite import insert_numbers, rewrite_numbers
-from ...errors import CommitConflict
-from .write import StagingDir, candidates, check_adopted, check_bounds, check_files, copy_staged
-from .write import count_rows, describe, described, gather_small, hides_nan, in_partitions
-from .write import plain_files
-from .write import read_files, to_commit, unit, write_frame
-from ..table import SAMPLE, Clock, Commit, LoadFiles, PlainFile, Transaction, Upkeep, Written, lake_columns
-from ..table import to_facts
+from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
+from dmscdc.lake.parquet.write import (
+    StagingDir,
+    candidates,
+    check_adopted,
+    check_bounds,
+    check_files,
+    copy_staged,
+    count_rows,
+    describe,
+    described,
+    gather_small,
+    hides_nan,
+    in_partitions,
+    plain_files,
+    read_files,
+    to_commit,
+    unit,
+    write_frame,
+)
+from dmscdc.lake.table import (
+    SAMPLE,
+    Clock,
+    Commit,
+    LoadFiles,
+    PlainFile,
+    Transaction,
+    Upkeep,
+    Written,
+    lake_columns,
+    to_facts,
+)
 from ...landing.files import TableRef
-from ...storage.log_store import open_store
 from ...storage.filesystem import bytes_of, files_in, read_url
+from ...storage.log_store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -308,7 +332,7 @@ def stage_position(table: ParquetTable, transaction: Transaction, spark: Any = N
 def _left_there(table: ParquetTable) -> set[str]:
     "Files that the first commit removes: those of a lost journal, and for a lake of 2019 files of others."
     journal = table.journal
-    names = [name[len(journal.folder) + 1:] for name in journal.store.list(journal.folder)]
+    names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
     return {name for name in names if commit_of(name)}.union(table.unmanaged_files() * table.inherits)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
@@ -376,6 +400,7 @@ def _again(files: int, how: str) -> str:
 
 class ParquetTable:
     "A table of plain Parquet files; see `lake.table.LakeTable` for the interface."
+
     can_time_travel, can_migrate, writes_own_files = False, True, True
     hive_folders = True
     format = hive_storage = "parquet"

@@ -22,15 +22,22 @@ from ...changes.derived import computed
 from ...changes.fold import HIVE_NULL
 from ...changes.key_check import check_counted
 from ...changes.read import quoted
-from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file, read_lake
-from ...changes.schema import statistics
+from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file, read_lake, statistics
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LakeDamaged, LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
 from .journal import Entry, Journal, LakeFile, Log, commit_of, located, name_prefix
 from .rewrite import Unit, key_scalar
-from ..table import Commit, PlainFile, Transaction, frame_as_stored, frame_from_stored, from_facts
-from ..table import lake_columns, stored_columns
+from dmscdc.lake.table import (
+    Commit,
+    PlainFile,
+    Transaction,
+    frame_as_stored,
+    frame_from_stored,
+    from_facts,
+    lake_columns,
+    stored_columns,
+)
 from ...landing.layout import expression
 from ...storage.filesystem import fs_and_path, read_url, spark_url
 
@@ -53,7 +60,7 @@ def as_bound(value: Any) -> Any:
 def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     "The smallest and largest value of a column over all row groups, None if unknown."
     index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == key), None)
-    stats = [told for told, in statistics(meta, [index])] if index is not None else []
+    stats = [told for (told,) in statistics(meta, [index])] if index is not None else []
     if not stats or not all(s is not None and s.has_min_max for s in stats):
         return None, None
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
@@ -65,18 +72,20 @@ def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
         return None, None
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-013
-def partition_values(name: str  # e.g. "create_dt=2018-11-27/….parquet"
-                     ) -> tuple[str | None, ...]:  # values as text, None for null
+def partition_values(
+    name: str,  # e.g. "create_dt=2018-11-27/….parquet"
+) -> tuple[str | None, ...]:  # values as text, None for null
     "The partition's values from a file's name, unescaped."
     values = [unquote(part.split("=", 1)[1]) for part in name.split("/")[:-1]]
     return tuple(None if value == HIVE_NULL else value for value in values)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-015
-def describe(url: str,  # where it lies now
-             name: str,  # its name in the journal
-             aside: str,  # where it lies, below aside/
-             keys: Sequence[str]  # the columns that identify a row
-             ) -> LakeFile:
+def describe(
+    url: str,  # where it lies now
+    name: str,  # its name in the journal
+    aside: str,  # where it lies, below aside/
+    keys: Sequence[str],  # the columns that identify a row
+) -> LakeFile:
     "The journal's record of a written file."
     fs, path = fs_and_path(url)
     with fs.open_input_file(path) as file:
@@ -94,10 +103,11 @@ def _fits(bound: Any, type: str) -> bool:
         return False
 
 
-def check_bounds(files: Iterable[LakeFile],  # of the table
-                 keys: Sequence[str],  # the columns that identify a row
-                 types: Mapping[str, str]  # lake types by column
-                 ) -> None:
+def check_bounds(
+    files: Iterable[LakeFile],  # of the table
+    keys: Sequence[str],  # the columns that identify a row
+    types: Mapping[str, str],  # lake types by column
+) -> None:
     "Raises `ValueError` for a key's bound of the wrong type."
     for file in files:
         for key, bound in [*zip(keys, file.low), *zip(keys, file.high)]:
@@ -113,10 +123,11 @@ def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> b
     return b < c or d < a
 
 
-def candidates(files: Iterable[LakeFile],  # of the table
-               ranges: Iterable[LakeFile],  # the staged batch's files
-               types: Sequence[str]  # of the key columns
-               ) -> list[LakeFile]:
+def candidates(
+    files: Iterable[LakeFile],  # of the table
+    ranges: Iterable[LakeFile],  # the staged batch's files
+    types: Sequence[str],  # of the key columns
+) -> list[LakeFile]:
     "The files that may contain a key of the batch."
     ranges = list(ranges)
 
@@ -158,9 +169,10 @@ def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[tuple
     return folders
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-024
-def gather_small(files: Iterable[LakeFile],  # of the table, not touched by the batch
-                 target_bytes: int  # size of a good file
-                 ) -> list[list[LakeFile]]:  # files of one partition to be merged
+def gather_small(
+    files: Iterable[LakeFile],  # of the table, not touched by the batch
+    target_bytes: int,  # size of a good file
+) -> list[list[LakeFile]]:  # files of one partition to be merged
     "Groups of small files to be merged."
     groups: list[list[LakeFile]] = []
     for small in _small_by_folder(files, target_bytes).values():
@@ -185,10 +197,11 @@ def hides_nan(
     return bool(nan_columns(read_lake(url, None, floating)))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-029
-def unit(journal: Log,  # of the table
-         group: Sequence[LakeFile],  # files of one partition
-         force: bool  # write even when no row changes
-         ) -> Unit:
+def unit(
+    journal: Log,  # of the table
+    group: Sequence[LakeFile],  # files of one partition
+    force: bool,  # write even when no row changes
+) -> Unit:
     "Files of one partition as the tasks know them."
     first, unknown = group[0], (None,) * len(group[0].low)
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
@@ -282,7 +295,7 @@ def write_frame(
     out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
     out.parquet(spark_url(f"{staging.aside}/{kind}"))
     below = f"{journal.aside}/{staging.prefix}/"
-    found = [name[len(below):] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
+    found = [name[len(below) :] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
     names = {name: _named(staging, name, kind, i) for i, name in enumerate(found)}
     if journal.in_place:
         for aside, name in names.items():
@@ -293,7 +306,7 @@ def write_frame(
 
 def _named(staging: StagingDir, aside: str, kind: str, number: int) -> str:
     "The journal's name of a file that Spark wrote: its partition folders, then our name."
-    folder = aside[len(kind) + 1:].rpartition("/")[0]
+    folder = aside[len(kind) + 1 :].rpartition("/")[0]
     return f"{folder}/{staging.prefix}-{kind}{number:05d}.parquet".lstrip("/")
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #da657aa6

@@ -1,4 +1,5 @@
 """Found first by every Python below a server or a controller of the crash suite: tasks of Spark, and kernels, are watched too."""
+
 import json
 import os
 import sys
@@ -12,7 +13,8 @@ if HOME and (IS_DAEMON or IS_KERNEL and os.environ.get("DMSCDC_KERNEL")):
     import points
     import referee
 
-    if IS_DAEMON: points.watch_tasks(os.environ["DMSCDC_CONTROL"])
+    if IS_DAEMON:
+        points.watch_tasks(os.environ["DMSCDC_CONTROL"])
     if IS_KERNEL:
         ask = json.loads(os.environ.pop("DMSCDC_KERNEL"))
         referee.record(ask.pop("requests"))
