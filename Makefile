@@ -32,7 +32,7 @@ JOBS   ?= 3
 QUICK  := planning+asking+shapes+contracts+aws+adversary house+landing+crashes+running+proof+stream+session
 ROOMS  := 08_load 07_lake 10_history 15_stream+16_deploy+17_cli+18_analyst 13_service+14_doctor+guide 09_runs 11_scd2+12_reconcile 05_changes 04_spark
 PLAIN  := 00_errors.ipynb+shapes.ipynb+01_storage+02_landing+03_capture+06_state
-TEST   := shapes+planning loading+session+proof+foreign asking histories+scenarios+contracts+house+jobs+running
+TEST   := shapes+planning+recipes loading+session+proof+foreign asking histories+scenarios+contracts+house+jobs+running
 PROOF  := aws+scenarios crashes+contracts+shapes stream+session+state_dynamodb+formats pages house asking+adversary proof+loading jobs+planning cluster+running
 # What every format of the lake must do, one Spark each; those on Spark 3.5 have an environment of its own.
 SECOND := .spark35

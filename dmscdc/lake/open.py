@@ -9,11 +9,12 @@ import base64
 import json
 import re
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..changes.read import quoted
 from ..changes.stage import Batch
@@ -40,14 +41,14 @@ from dmscdc.lake.table import (
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_session
 from ..spark.session import open_session
-from ..storage.log_store import open_store, staging_number
+from ..storage.log_store import BucketLogStore, LogStore, open_store, staging_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
 __all__ = ['to_note', 'packed', 'from_note', 'Version', 'Newest', 'newest_of', 'overtaken', 'OpenCommit', 'session_settings',
-           'OpenTable', 'OwnFiles', 'FormatLog']
+           'FormatAdapter', 'OpenTable', 'OwnFiles', 'FormatLog']
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0aba6276
 _LONG = 2_000  # characters of a note that is packed
@@ -183,11 +184,36 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
         for name, value in before.items():
             spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
+# %% ../../notebooks/07_lake/05_open.ipynb #5b92dd02
+class FormatAdapter(Protocol):
+    "What a format brings: three methods, of which `OpenTable` makes a lake table. The others make it faster."
+
+    format: str  # its name
+    table: TableRef
+    store: LogStore | BucketLogStore  # of the lake: small files, created whole or not at all
+    place: str  # of the table, below the lake
+    location: str  # the same, as others open it
+
+    @abstractmethod
+    def versions(self) -> Iterator[Version]:
+        "Versions from the newest on, as far back as the format knows them."
+
+    @abstractmethod
+    def frame(self, spark: SparkSession, version: Any) -> DataFrame:
+        "All columns of a version, by its id."
+
+    @abstractmethod
+    def overwrite(
+        self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
+    ) -> None:
+        """Make these rows the table, in one commit that keeps the note; base is None for the first one.
+
+        Raises any error if the table is not as base says. Files of earlier versions stay: the rows may come from them."""
+
 # %% ../../notebooks/07_lake/05_open.ipynb #5b92dd03
-class OpenTable:
+class OpenTable(FormatAdapter):
     "A table of an open format; see `lake.table.LakeTable` for the interface."
 
-    format = ""  # its name
     can_time_travel, can_migrate, writes_own_files = True, False, False
     hive_folders, hive_storage = False, ""
     odd_name = re.compile(r"\Z.")  # of a column that the format cannot have
@@ -214,25 +240,14 @@ class OpenTable:
                 f"dmscdc table set {for_shell(self.table)} --format parquet"
             )
 
-    def versions(self) -> Iterator[Version]:
-        "Versions from the newest on, as far back as the format knows them."
-        raise NotImplementedError
-
-    def frame(self, spark: SparkSession, version: Any) -> DataFrame:
-        "All columns of a version."
-        raise NotImplementedError
-
     def merge(
         self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
-        "Apply the outcome of a batch, or only leave a note. Fails if the table is not as it was."
-        raise NotImplementedError
-
-    def overwrite(
-        self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
-    ) -> None:
-        "Make these rows the table; base is None for the first commit. Fails if the table is not as it was."
-        raise NotImplementedError
+        "Apply the outcome of a batch, or only leave a note, in one commit. Here the whole table is written again."
+        rows = self._rows(spark, base.top, base.commit)
+        if found is not None:
+            rows = whole(spark, rows, found)
+        self.overwrite(spark, frame_as_stored(rows, transaction.op_column), transaction, base, note)
 
     # The interface
 
@@ -399,11 +414,11 @@ class OpenTable:
 
     def pack(self, spark: SparkSession) -> str:
         "Small files become few. Returns what was done, in words; nothing where there was nothing to do."
-        raise NotImplementedError
+        return ""
 
     def expire(self, spark: SparkSession, before: str) -> str:
         "What was needed only before a time goes. Returns what was done, in words."
-        raise NotImplementedError
+        return ""
 
     def upkeep(self, before: str) -> Upkeep:
         known = [from_facts(said["number"], said) for one in self.versions() if (said := from_note(one.note))]
