@@ -208,7 +208,7 @@ class FormatAdapter(Protocol):
     ) -> None:
         """Make these rows the table, in one commit that keeps the note; base is None for the first one.
 
-        Raises any error if the table is not as base says. Files of earlier versions stay: the rows may come from them."""
+        Raises if the table is not as base says. Files of earlier versions stay: the rows may come from them."""
 
 # %% ../../notebooks/07_lake/05_open.ipynb #5b92dd03
 class OpenTable(FormatAdapter):

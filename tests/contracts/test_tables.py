@@ -223,7 +223,7 @@ def test_tables_of_one_lake_do_not_touch_each_other(loaded, opened, spark):
 
 
 def test_an_unknown_format_is_named_with_those_there_are():
-    with pytest.raises(FormatMissing, match="'csv' is not one of parquet"):
+    with pytest.raises(FormatMissing, match="'csv' is not one of .*parquet"):
         open_table("csv", "lake", T)
 
 
@@ -247,7 +247,7 @@ def test_another_package_brings_a_format_by_an_entry_point(tmp_path, monkeypatch
     assert spark_conf("elsewhere")["spark.jars.packages"] == "org.example:format:1"
     assert check_value("format", "elsewhere", "dmscdc.toml") == "elsewhere"
     assert formats()["parquet"] == FORMATS["parquet"].target, "nobody takes the place of a format of ours"
-    with pytest.raises(FormatMissing, match="'csv' is not one of elsewhere, parquet, delta, iceberg"):
+    with pytest.raises(FormatMissing, match="'csv' is not one of elsewhere, .*parquet, .*delta, iceberg"):
         open_table("csv", "lake", T)
     with pytest.raises(FormatMissing, match="'csv' is not one of"):
         spark_conf("csv")
@@ -393,7 +393,7 @@ def by_others(spark, table, *statements: str) -> None:
 MAPPED = "alter table {} set tblproperties ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
 
 
-@pytest.mark.skipif(FORMAT == "parquet", reason="not allowed here: only our own journal says which columns a table has")
+@pytest.mark.skipif(FORMAT not in {*FORMATS} - {"parquet"}, reason="not allowed here: other programs change no columns of such a table")
 @pytest.mark.parametrize(
     "statement, keeps",
     [
