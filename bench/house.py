@@ -20,8 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).parents[1]
 EMPTY = set(
     "a above again all also alone another any anything apart aside asked at away beside both came each either else even "
-    "every few first found from given gone got had held here it item its kept known last left less made many mine more most much "
-    "near news none now of off old one ones other others ours out own past put rest said same seen set shown some still such "
+    "every few first found from given gone got had held here it its kept known last left less made many mine more most much "
+    "near news none of off old one ones other others ours out own past put rest said same seen set shown some still such "
     "taken that theirs them then there these they thing things this those told too two used wanted was were what whole why with".split()
 )
 VERDICTS = {"ok", "nothing", "busy", "attention", "refused", "failed"}

@@ -56,14 +56,16 @@ def version_from(
     metrics = info.get("operationMetrics") or {}
     size = sum(int(metrics.get(name, 0)) for name in ("numTargetBytesAdded", "numOutputBytes"))
     files = _told(metrics) if actions else {}
-    what, restored = info.get("operation", ""), None
-    if what == "RESTORE":
+    operation, restored = info.get("operation", ""), None
+    if operation == "RESTORE":
         restored = (info.get("operationParameters") or {}).get("version")  # none if a time was given
     changes = restored is None and any(action.get("dataChange", True) for action in actions)
     goes_to = None if restored is None else int(restored)
     schemas = [line["metaData"]["schemaString"] for line in lines if line.get("metaData", {}).get("schemaString")]
     columns = tuple(field["name"] for text in schemas for field in json.loads(text)["fields"])
-    return Version(number, info.get("userMetadata") or "", what, changes, files, size if files else 0, goes_to, columns)
+    return Version(
+        number, info.get("userMetadata") or "", operation, changes, files, size if files else 0, goes_to, columns
+    )
 
 # %% ../../notebooks/07_lake/07_delta.ipynb #d32f07bb
 _APP = "dmscdc"  # the application of our transactions
@@ -97,27 +99,27 @@ class DeltaTable(OwnFiles):
         if not is_bucket(self.location):
             return
         self.journal.is_shared = spark.conf.get(_STORE, "").endswith("S3DynamoDBLogStore")
-        if self.journal.is_shared or (found := self.newest()) is None:
+        if self.journal.is_shared or (newest := self.newest()) is None:
             return
-        if found.top.id != found.version.id and found.top.goes_to is None:
+        if newest.top.id != newest.version.id and newest.top.goes_to is None:
             raise Refused(
-                f"{self.table}: another program wrote version {found.top.id} ({found.top.words}) of {self.location}. "
+                f"{self.table}: another program wrote version {newest.top.id} ({newest.top.words}) of {self.location}. "
                 "In a bucket two programs can overwrite each other's commits. Leave its upkeep to dmscdc maintain "
-                f"lake and restore version {found.version.id}; or let all programs use Delta's S3DynamoDBLogStore: "
+                f"lake and restore version {newest.version.id}; or let all programs use Delta's S3DynamoDBLogStore: "
                 f"--conf {_STORE}=io.delta.storage.S3DynamoDBLogStore"
             )
 
     def versions(self) -> Iterator[Version]:
         names = self.store.list(f"{self.place}/_delta_log")
-        log = {int(found[1]): name for name in names if (found := _ENTRY.search(name))}
-        wanted: int | None = max(log, default=None)
-        while wanted in log:
+        log = {int(match[1]): name for name in names if (match := _ENTRY.search(name))}
+        number: int | None = max(log, default=None)
+        while number in log:
             try:
-                version = version_from(wanted, self.store.read(log[wanted]).decode())
+                version = version_from(number, self.store.read(log[number]).decode())
             except Refused as error:
                 raise Refused(f"{self.table}: {error}") from None
             yield version
-            wanted = wanted - 1 if version.goes_to is None else version.goes_to
+            number = number - 1 if version.goes_to is None else version.goes_to
 
     def frame(self, spark: SparkSession, version: Any) -> DataFrame:
         return spark.read.format("delta").option("versionAsOf", version).load(spark_url(self.location))
@@ -125,11 +127,11 @@ class DeltaTable(OwnFiles):
     def overwrite(
         self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
     ) -> None:
-        out = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-        out = out.option("userMetadata", note).option("txnAppId", _APP).option("txnVersion", _next(base))
-        if any(_ODD.search(c.name) for c in transaction.schema):
-            out = out.option("delta.columnMapping.mode", "name")
-        out.partitionBy(*transaction.partition).save(spark_url(self.location))
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.option("userMetadata", note).option("txnAppId", _APP).option("txnVersion", _next(base))
+        if any(_ODD.search(column.name) for column in transaction.schema):
+            writer = writer.option("delta.columnMapping.mode", "name")
+        writer.partitionBy(*transaction.partition).save(spark_url(self.location))
 
     packs = "OPTIMIZE: small files become few"
     expires = "VACUUM: files that no version since then needs are removed"
@@ -150,17 +152,17 @@ class DeltaTable(OwnFiles):
         count = data()
         with session_settings(spark, settings):
             spark.sql(f"vacuum delta.{quoted(spark_url(self.location))} retain {hours:.3f} hours").collect()
-        gone = count - data()
-        return f"VACUUM: {gone:,} files removed" if gone else ""
+        removed = count - data()
+        return f"VACUUM: {removed:,} files removed" if removed else ""
 
     def merge(
-        self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         table = f"delta.{quoted(spark_url(self.location))}"
         settings = {"commitInfo.userMetadata": note, "write.txnAppId": _APP, "write.txnVersion": str(_next(base))}
         with session_settings(spark, {f"spark.databricks.delta.{name}": text for name, text in settings.items()}):
-            if found is None:
+            if outcome is None:
                 nothing = f"(select {ROW} from {table} where false) s on t.{ROW} = s.{ROW}"
                 spark.sql(f"merge into {table} t using {nothing} when matched then delete").collect()
             else:
-                self.run_merge(spark, found, transaction, table, evolves=transaction.schema != base.commit.schema)
+                self.run_merge(spark, outcome, transaction, table, evolves=transaction.schema != base.commit.schema)

@@ -63,20 +63,20 @@ def reasons(
     columns: Schema,  # as our newest commit has them
 ) -> list[str]:  # empty where we can write
     "Why we do not write to a table as it is now."
-    told = [f"it has the feature {name}" for name in sorted(set(features) - _FEATURES)]
-    told += [f"{name} is set" for name in _ON if settings.get(name, "").lower() == "true"]
+    obstacles = [f"it has the feature {name}" for name in sorted(set(features) - _FEATURES)]
+    obstacles += [f"{name} is set" for name in _ON if settings.get(name, "").lower() == "true"]
     if settings.get("delta.columnMapping.mode", "none") != "none":
-        told.append("its columns have other names in its files")
-    told += [f"it has the constraint {name}" for name in settings if name.startswith("delta.constraints.")]
-    types = {c.name: json_type(c) for c in columns}
-    for one in fields:
-        if one["name"] not in types:
-            told.append(f"the column {one['name']} is not ours")
-        elif not one["nullable"] or any(mark.startswith(_MARKS) for mark in one["metadata"]):
-            told.append(f"the column {one['name']} has conditions")
-        elif types[one["name"]] != one["type"]:
-            told.append(f"the column {one['name']} is {one['type']}")
-    return told
+        obstacles.append("its columns have other names in its files")
+    obstacles += [f"it has the constraint {name}" for name in settings if name.startswith("delta.constraints.")]
+    types = {column.name: json_type(column) for column in columns}
+    for field in fields:
+        if field["name"] not in types:
+            obstacles.append(f"the column {field['name']} is not ours")
+        elif not field["nullable"] or any(mark.startswith(_MARKS) for mark in field["metadata"]):
+            obstacles.append(f"the column {field['name']} has conditions")
+        elif types[field["name"]] != field["type"]:
+            obstacles.append(f"the column {field['name']} is {field['type']}")
+    return obstacles
 
 
 def json_type(column: Column) -> str:
@@ -94,10 +94,10 @@ class _Number(str):
 
 def _told_text(value: str, upper: bool) -> str | None:
     "A bound of texts: a long one is cut, an upper one so that it is not below the text."
-    head, rest = value[:_LONG], value[_LONG:]
-    if not rest or not upper:
+    head, tail = value[:_LONG], value[_LONG:]
+    if not tail or not upper:
         return head
-    return None if rest > _LAST else head + _LAST
+    return None if tail > _LAST else head + _LAST
 
 
 def _told(value: Any, upper: bool) -> Any:
@@ -105,8 +105,8 @@ def _told(value: Any, upper: bool) -> Any:
     if isinstance(value, str):
         return _told_text(value, upper)
     if isinstance(value, datetime):
-        at = value.replace(tzinfo=None)
-        return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z" if at.year >= 1000 else None
+        moment = value.replace(tzinfo=None)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z" if moment.year >= 1000 else None
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -119,21 +119,24 @@ def _dumped(value: Any) -> str:
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_dumped(name)}:{_dumped(one)}" for name, one in value.items()) + "}"
+        return "{" + ",".join(f"{_dumped(name)}:{_dumped(element)}" for name, element in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _ends(
-    told: Sequence[Any],  # pyarrow's statistics of a column, one for each row group
+    group_statistics: Sequence[Any],  # pyarrow's statistics of a column, one for each row group
     type: str,  # of the lake
 ) -> tuple[Any, Any] | None:
     "The bounds of a column as the log has them."
-    some = [one for one in told if one.has_min_max]
-    is_known = some and all(one.has_min_max or not one.num_values for one in told)
+    bounded = [statistic for statistic in group_statistics if statistic.has_min_max]
+    is_known = bounded and all(statistic.has_min_max or not statistic.num_values for statistic in group_statistics)
     if not is_known:
         return None
     try:
-        ends = _told(min(one.min for one in some), False), _told(max(one.max for one in some), True)
+        ends = (
+            _told(min(statistic.min for statistic in bounded), False),
+            _told(max(statistic.max for statistic in bounded), True),
+        )
     except (OverflowError, ValueError):  # a date that Python does not know
         return None
     return None if None in ends or type.startswith("decimal") != isinstance(ends[0], _Number) else ends
@@ -142,17 +145,19 @@ def _ends(
 def stats_of(
     url: str,  # of a file that we wrote
     types: Mapping[str, str],  # lake types by column
-    most: int = _INDEXED,  # columns
+    indexed: int = _INDEXED,  # columns
 ) -> str:  # JSON
     "The statistics of a file, from its footer."
     meta = open_lake_file(url).metadata
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
     low, high, nulls = {}, {}, {}
-    for i, name in list(enumerate(names))[: most if most >= 0 else None]:
-        told = [one for (one,) in statistics(meta, [i])]
-        if told and all(one is not None and one.has_null_count for one in told):
-            nulls[name] = sum(one.null_count for one in told)
-            if ends := _ends(told, types[name]):
+    for i, name in list(enumerate(names))[: indexed if indexed >= 0 else None]:
+        group_statistics = [statistic for (statistic,) in statistics(meta, [i])]
+        if group_statistics and all(
+            statistic is not None and statistic.has_null_count for statistic in group_statistics
+        ):
+            nulls[name] = sum(statistic.null_count for statistic in group_statistics)
+            if ends := _ends(group_statistics, types[name]):
                 low[name], high[name] = ends
     return _dumped({"numRecords": meta.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
 
@@ -180,11 +185,11 @@ def _vectors(
     folder: str,  # of the table
 ) -> dict[str, int]:  # rows that are left, by the file's name
     "The files that have deletion vectors."
-    found = {}
+    rows_left = {}
     for batch in reader.deletion_vectors():
-        for uri, kept in zip(*(batch[i].to_pylist() for i in (0, 1))):
-            found[unquote(uri).partition(f"{folder}/")[2]] = sum(kept)
-    return found
+        for uri, mask in zip(*(batch[i].to_pylist() for i in (0, 1))):
+            rows_left[unquote(uri).partition(f"{folder}/")[2]] = sum(mask)
+    return rows_left
 
 
 def value_text(value: Any) -> str | None:
@@ -206,21 +211,21 @@ def _files(
     "The files of a version."
     import pyarrow as pa
 
-    found = pa.table(reader.get_add_actions(flatten=True))
-    wanted = {"path": "path", "rows": "num_records", "bytes": "size_bytes"}
-    wanted |= {f"low{i}": f"min.{key}" for i, key in enumerate(keys)}
-    wanted |= {f"high{i}": f"max.{key}" for i, key in enumerate(keys)}
-    wanted |= {f"value{i}": f"partition.{name}" for i, name in enumerate(partition)}
-    there = {to: found[name].to_pylist() for to, name in wanted.items() if name in found.column_names}
-    for at, path in enumerate(there["path"]):
-        one = {to: values[at] for to, values in there.items()}
+    actions = pa.table(reader.get_add_actions(flatten=True))
+    fields = {"path": "path", "rows": "num_records", "bytes": "size_bytes"}
+    fields |= {f"low{i}": f"min.{key}" for i, key in enumerate(keys)}
+    fields |= {f"high{i}": f"max.{key}" for i, key in enumerate(keys)}
+    fields |= {f"value{i}": f"partition.{name}" for i, name in enumerate(partition)}
+    columns = {to: actions[name].to_pylist() for to, name in fields.items() if name in actions.column_names}
+    for index, path in enumerate(columns["path"]):
+        action = {to: values[index] for to, values in columns.items()}
         name = unquote(path)
-        if one.get("rows") is None:
+        if action.get("rows") is None:
             yield path, describe(f"{place}/{name}", name, "", keys)
             continue
-        low, high = (tuple(as_bound(one.get(f"{end}{i}")) for i in range(len(keys))) for end in ("low", "high"))
-        values = tuple(value_text(one.get(f"value{i}")) for i in range(len(partition)))
-        yield path, LakeFile(name, "", vectors.get(name, one["rows"]), one["bytes"], low, high, values)
+        low, high = (tuple(as_bound(action.get(f"{end}{i}")) for i in range(len(keys))) for end in ("low", "high"))
+        values = tuple(value_text(action.get(f"value{i}")) for i in range(len(partition)))
+        yield path, LakeFile(name, "", vectors.get(name, action["rows"]), action["bytes"], low, high, values)
 
 # %% ../../notebooks/07_lake/06_delta_log.ipynb #d1a00014
 _CHECKPOINT = 10  # commits
@@ -231,7 +236,7 @@ def _in_log(
     name: str,  # of a file, below the table
 ) -> str:
     "A path as Spark writes it into the log: an address, with letters beyond ASCII as they are."
-    return "".join(one if ord(one) > 127 else quote(one, safe="/=~!$&'()*+,;:@") for one in name)
+    return "".join(letter if ord(letter) > 127 else quote(letter, safe="/=~!$&'()*+,;:@") for letter in name)
 
 
 def _value_in_log(
@@ -251,18 +256,18 @@ def _options(
     "How deltalake reaches a bucket."
     if not is_bucket(place):
         return {}
-    given = credentials()
-    known = {
-        "access_key_id": given.key,
-        "secret_access_key": given.secret,
-        "session_token": given.token,
-        "region": given.region,
-        "endpoint_url": given.endpoint,
+    access = credentials()
+    options = {
+        "access_key_id": access.key,
+        "secret_access_key": access.secret,
+        "session_token": access.token,
+        "region": access.region,
+        "endpoint_url": access.endpoint,
         "conditional_put": "etag",
     }
-    if given.endpoint:
-        known["allow_http"] = str(given.endpoint.startswith("http://")).lower()
-    return {f"aws_{name}": value for name, value in known.items() if value}
+    if access.endpoint:
+        options["allow_http"] = str(access.endpoint.startswith("http://")).lower()
+    return {f"aws_{name}": value for name, value in options.items() if value}
 
 
 class DeltaLog(FormatLog):
@@ -289,34 +294,34 @@ class DeltaLog(FormatLog):
         except (DeltaError, OSError, ValueError) as error:
             raise LeftToFormat(f"deltalake cannot read its log: {error}") from error
 
-    def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
-        self.now, self.fixed, keys = None, frozenset(), found and found.commit.key or (FILE, ROW)
+    def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
+        self.now, self.fixed, keys = None, frozenset(), newest and newest.commit.key or (FILE, ROW)
         if self.is_shared:
             raise LeftToFormat("commits to it go through a table in DynamoDB")
-        if not found:
+        if not newest:
             return None
         reader = self._reader()
-        if reader.version() != found.top.id:
+        if reader.version() != newest.top.id:
             raise overtaken(self.table.table, None)
         about, fields = reader.metadata(), json.loads(reader.schema().to_json())["fields"]
         features = _features(reader)
-        columns = stored_columns(found.commit.schema, found.commit.op_column)
-        why = reasons(features, about.configuration, fields, columns)
+        columns = stored_columns(newest.commit.schema, newest.commit.op_column)
+        obstacles = reasons(features, about.configuration, fields, columns)
         self.partition = partition = tuple(about.partition_columns)
         if partition != transaction.partition:
-            why.append("it is laid out by other columns")
-        if why:
-            raise LeftToFormat("; ".join(why))
+            obstacles.append("it is laid out by other columns")
+        if obstacles:
+            raise LeftToFormat("; ".join(obstacles))
         vectors = _vectors(reader, self.folder) if "deletionVectors" in features else {}
         pairs = list(_files(reader, self.store.path(self.folder), keys, partition, vectors))
-        if other := [path for path, _ in pairs if re.match(r"[a-z0-9]+:|/", path)]:
-            raise LeftToFormat(f"its file {other[0]} lies elsewhere")
+        if elsewhere := [path for path, _ in pairs if re.match(r"[a-z0-9]+:|/", path)]:
+            raise LeftToFormat(f"its file {elsewhere[0]} lies elsewhere")
         files = tuple(file for _, file in pairs)
         self.fixed = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
         values = {file.name: dict(zip(partition, file.values)) for file in files}
         paths = {file.name: path for path, file in pairs}
-        self.now = DeltaVersion(found.top.id, paths, values, about.id, about.configuration, fields)
-        return Entry(found.commit.number, found.attempt, "", (), (), files, from_note(found.version.note))
+        self.now = DeltaVersion(newest.top.id, paths, values, about.id, about.configuration, fields)
+        return Entry(newest.commit.number, newest.attempt, "", (), (), files, from_note(newest.version.note))
 
     def put(self, head: Entry | None, entry: Entry) -> None:
         version = self.now.version + 1 if self.now else 0
@@ -341,37 +346,37 @@ class DeltaLog(FormatLog):
 
     def _steps(self, head: Entry | None, entry: Entry) -> Iterator[dict[str, Any]]:
         "What a commit says, a step each."
-        at, version = round(time.time() * 1000), self.now.version + 1 if self.now else 0
-        partition, schema = entry.facts["partition"], tuple(Column(*one) for one in entry.facts["schema"])
+        now, version = round(time.time() * 1000), self.now.version + 1 if self.now else 0
+        partition, schema = entry.facts["partition"], tuple(Column(*fields) for fields in entry.facts["schema"])
         columns = stored_columns(schema, entry.facts.get("op_column", OP))
         size = {file.name: file.bytes for file in head.files} if head else {}
-        gone = [name for name in entry.removes if name in size]
-        yield {"commitInfo": self._info(head, entry, len(gone), at)}
+        removed = [name for name in entry.removes if name in size]
+        yield {"commitInfo": self._info(head, entry, len(removed), now)}
         if not self.now:
             yield {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-        if about := self._about(columns, partition, at):
+        if about := self._about(columns, partition, now):
             yield {"metaData": about}
-        yield {"txn": {"appId": _APP, "version": version, "lastUpdated": at}}
-        for name in gone:
-            was = {"path": self.now.paths[name], "partitionValues": self.now.values[name], "size": size[name]}
-            yield {"remove": {**was, "deletionTimestamp": at, "dataChange": True, "extendedFileMetadata": True}}
-        types = {c.name: c.type for c in columns}
-        most = int(self.now.settings.get("delta.dataSkippingNumIndexedCols", _INDEXED)) if self.now else _INDEXED
+        yield {"txn": {"appId": _APP, "version": version, "lastUpdated": now}}
+        for name in removed:
+            old_file = {"path": self.now.paths[name], "partitionValues": self.now.values[name], "size": size[name]}
+            yield {"remove": {**old_file, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}}
+        types = {column.name: column.type for column in columns}
+        indexed = int(self.now.settings.get("delta.dataSkippingNumIndexedCols", _INDEXED)) if self.now else _INDEXED
         for file in entry.added:
-            stats = stats_of(self.store.path(f"{self.folder}/{file.name}"), types, most)
+            stats = stats_of(self.store.path(f"{self.folder}/{file.name}"), types, indexed)
             values = {name: _value_in_log(value, types[name]) for name, value in zip(partition, file.values)}
             new = {"path": _in_log(file.name), "partitionValues": values, "size": file.bytes}
-            yield {"add": {**new, "modificationTime": at, "dataChange": True, "stats": stats}}
+            yield {"add": {**new, "modificationTime": now, "dataChange": True, "stats": stats}}
 
-    def _info(self, head: Entry | None, entry: Entry, gone: int, at: int) -> dict[str, Any]:
+    def _info(self, head: Entry | None, entry: Entry, removed: int, now: int) -> dict[str, Any]:
         "What a commit says of itself."
         metrics = {
             "numTargetFilesAdded": len(entry.adds),
-            "numTargetFilesRemoved": gone,
+            "numTargetFilesRemoved": removed,
             "numTargetBytesAdded": sum(file.bytes for file in entry.added),
         }
         return {
-            "timestamp": at,
+            "timestamp": now,
             "operation": "MERGE" if head else "WRITE",
             "operationParameters": {},
             **({"readVersion": self.now.version} if self.now else {}),
@@ -383,11 +388,13 @@ class DeltaLog(FormatLog):
             "txnId": entry.attempt,
         }
 
-    def _about(self, columns: Schema, partition: Sequence[str], at: int) -> dict[str, Any]:  # empty: as it was
+    def _about(self, columns: Schema, partition: Sequence[str], now: int) -> dict[str, Any]:  # empty: as it was
         "The table's columns and settings, where they are new."
-        known = {one["name"]: one for one in self.now.fields} if self.now else {}
-        plain = [{"name": c.name, "type": json_type(c), "nullable": True, "metadata": {}} for c in columns]
-        fields = [known.get(one["name"], one) for one in plain]
+        present = {field["name"]: field for field in self.now.fields} if self.now else {}
+        plain = [
+            {"name": column.name, "type": json_type(column), "nullable": True, "metadata": {}} for column in columns
+        ]
+        fields = [present.get(field["name"], field) for field in plain]
         if self.now and fields == list(self.now.fields):
             return {}
         return {
@@ -396,5 +403,5 @@ class DeltaLog(FormatLog):
             "schemaString": json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False),
             "partitionColumns": list(partition),
             "configuration": dict(self.now.settings) if self.now else {},
-            "createdTime": at,
+            "createdTime": now,
         }

@@ -55,14 +55,15 @@ def hive_columns(
     schema: Schema,
 ) -> list[dict[str, str]]:  # Name and Type of each
     "Columns in Glue. Raises `CatalogError` if two names become one."
-    for name, times in Counter(c.name.lower() for c in schema).items():
+    for name, times in Counter(column.name.lower() for column in schema).items():
         if times > 1:
-            same = " and ".join(c.name for c in schema if c.name.lower() == name)
+            clashing = " and ".join(column.name for column in schema if column.name.lower() == name)
             raise CatalogError(
-                f"{table}: the columns {same} are both {name} in Glue, which knows lower case only. Rename one by a "
+                f"{table}: the columns {clashing} are both {name} in Glue, which knows lower case only. Rename one by "
+                "a "
                 f"rule of the DMS task and reload: dmscdc table rewind {for_shell(table)} --reload"
             )
-    return [{"Name": c.name.lower(), "Type": hive_type(table, c)} for c in schema]
+    return [{"Name": column.name.lower(), "Type": hive_type(table, column)} for column in schema]
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-014
 @dataclass(frozen=True)
@@ -85,10 +86,10 @@ _HUDI_FIRST = tuple(
 )
 
 
-def _parquet_files(reader: str, **more: Any) -> _Storage:
+def _parquet_files(reader: str, **options: Any) -> _Storage:
     "Parquet files that a class opens."
     classes = {"InputFormat": reader, "OutputFormat": f"{_HIVE}.MapredParquetOutputFormat"}
-    return _Storage(classes, _SERDE, {"EXTERNAL": "TRUE", **more.pop("parameters", {})}, **more)
+    return _Storage(classes, _SERDE, {"EXTERNAL": "TRUE", **options.pop("parameters", {})}, **options)
 
 
 _PARQUET = _parquet_files(
@@ -134,23 +135,29 @@ def _hive_location(
 
 def _hive_folders(folders: Mapping[tuple[str | None, ...], str]) -> dict[tuple[str, ...], str]:
     "Folders of partitions by their values as Hive writes them."
-    return {tuple(HIVE_NULL if v is None else v for v in values): folder for values, folder in folders.items()}
+    return {
+        tuple(HIVE_NULL if value is None else value for value in values): folder for values, folder in folders.items()
+    }
 
 
 def entry_of(
     table: TableRef,
     place: str,  # where the lake table lies
-    at: Commit,
+    commit: Commit,
     folders: Mapping[tuple[str | None, ...], str],  # of its partitions at that commit, by values
     storage: _Storage = _PARQUET,
 ) -> CatalogEntry:
     "A table at a commit. Raises `CatalogError`."
-    there = stored_columns(at.schema, at.op_column)
-    stored = [replace(c, type=storage.wider.get(c.type, c.type)) for c in (*storage.first, *there)]
-    every = {c["Name"]: c for c in hive_columns(table, tuple(stored))}
-    keys = [] if storage.has_path else [every.pop(name.lower()) for name in at.partition]
-    known = {} if storage.has_path else _hive_folders(folders)
-    return CatalogEntry(table, _hive_location(place), list(every.values()), keys, known, mark_of(at), storage)
+    lake_schema = stored_columns(commit.schema, commit.op_column)
+    stored = [
+        replace(column, type=storage.wider.get(column.type, column.type)) for column in (*storage.first, *lake_schema)
+    ]
+    by_name = {column["Name"]: column for column in hive_columns(table, tuple(stored))}
+    keys = [] if storage.has_path else [by_name.pop(name.lower()) for name in commit.partition]
+    partitions = {} if storage.has_path else _hive_folders(folders)
+    return CatalogEntry(
+        table, _hive_location(place), list(by_name.values()), keys, partitions, mark_of(commit), storage
+    )
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #1a16f3b4
 _TABLE, _COMMIT = "dmscdc.table", "dmscdc.commit"
@@ -158,46 +165,50 @@ _NO_COMMIT = "none"  # the mark of a table whose partitions are not complete yet
 
 
 def _descriptor(
-    wanted: CatalogEntry,
+    entry: CatalogEntry,
     folder: str = "",  # of a partition; "" for the table
 ) -> dict[str, Any]:  # a StorageDescriptor
     "Where files lie and how they are opened."
-    how, path = wanted.storage, {"path": wanted.location} if wanted.storage.has_path else {}
+    how, path = entry.storage, {"path": entry.location} if entry.storage.has_path else {}
     return {
-        "Columns": list(wanted.columns),
-        "Location": wanted.location + (f"{folder}/" if folder else ""),
+        "Columns": list(entry.columns),
+        "Location": entry.location + (f"{folder}/" if folder else ""),
         **how.classes,
         "SerdeInfo": {**how.serde, "Parameters": {"serialization.format": "1", **path}},
     }
 
 
-def table_input(wanted: CatalogEntry) -> dict[str, Any]:
+def table_input(entry: CatalogEntry) -> dict[str, Any]:
     "The table as `create_table` and `update_table` take it."
-    ours = {_TABLE: str(wanted.table), _COMMIT: wanted.commit}
+    marks = {_TABLE: str(entry.table), _COMMIT: entry.commit}
     return {
-        "Name": wanted.table.name.lower(),
+        "Name": entry.table.name.lower(),
         "TableType": "EXTERNAL_TABLE",
-        "PartitionKeys": list(wanted.keys),
-        "StorageDescriptor": _descriptor(wanted),
-        "Parameters": {**wanted.storage.parameters, **ours},
+        "PartitionKeys": list(entry.keys),
+        "StorageDescriptor": _descriptor(entry),
+        "Parameters": {**entry.storage.parameters, **marks},
     }
 
 
 def partition_input(
-    wanted: CatalogEntry,
+    entry: CatalogEntry,
     values: tuple[str, ...],
 ) -> dict[str, Any]:
     "A partition as `batch_create_partition` takes it."
-    return {"Values": list(values), "StorageDescriptor": _descriptor(wanted, wanted.folders[values])}
+    return {"Values": list(values), "StorageDescriptor": _descriptor(entry, entry.folders[values])}
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #fa941a71
-def laid_over(old: Any, new: Any) -> Any:
+def laid_over(present: Any, new: Any) -> Any:
     "Merge our entry into an existing one: other keys stay, columns are matched by name."
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return {**old, **{key: laid_over(old.get(key), value) for key, value in new.items()}}
-    if isinstance(old, list) and isinstance(new, list) and all(isinstance(one, Mapping) for one in old + new):
-        there = {one.get("Name"): one for one in old}
-        return [laid_over(there.get(one.get("Name")), one) for one in new]
+    if isinstance(present, Mapping) and isinstance(new, Mapping):
+        return {**present, **{key: laid_over(present.get(key), value) for key, value in new.items()}}
+    if (
+        isinstance(present, list)
+        and isinstance(new, list)
+        and all(isinstance(element, Mapping) for element in present + new)
+    ):
+        by_name = {element.get("Name"): element for element in present}
+        return [laid_over(by_name.get(element.get("Name")), element) for element in new]
     return new
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-030
@@ -242,8 +253,8 @@ def place_of(
     glue: Any = None,  # the client; created if None
 ) -> _GlueTable:
     "The place of a table at an address."
-    kind, _, rest = address.partition(":")
-    name, _, asks = rest.partition("?")
+    kind, _, database_part = address.partition(":")
+    name, _, asks = database_part.partition("?")
     if kind != "glue" or not name or asks not in ("", "create"):
         raise CatalogError(f"a catalogue is {_GLUE}, not {address!r}")
     database = name.replace("{schema}", table.schema).lower()
@@ -283,20 +294,22 @@ def make_database(
 # %% ../../notebooks/07_lake/04_glue.ipynb #795d5828
 def _changed(
     place: _GlueTable,
-    there: Mapping[str, Any],  # as Glue has it
+    present: Mapping[str, Any],  # as Glue has it
     input: Mapping[str, Any],  # as it should be
 ) -> dict[str, Any] | None:  # the whole entry; None if nothing changes
     "The new entry of the table."
-    known = place.glue.meta.service_model.shape_for("TableInput").members
-    now = {name: value for name, value in there.items() if name in known and value != ""}  # none takes an empty text
+    accepted = place.glue.meta.service_model.shape_for("TableInput").members
+    now = {
+        name: value for name, value in present.items() if name in accepted and value != ""
+    }  # none takes an empty text
     new = laid_over(now, input)
     return None if new == now else new
 
 
-def _update(place: _GlueTable, there: Mapping[str, Any], input: Mapping[str, Any]) -> None:
+def _update(place: _GlueTable, present: Mapping[str, Any], input: Mapping[str, Any]) -> None:
     "Update the table's entry if it has changed."
-    if new := _changed(place, there, input):
-        version = {"VersionId": there["VersionId"]} if there.get("VersionId") else {}
+    if new := _changed(place, present, input):
+        version = {"VersionId": present["VersionId"]} if present.get("VersionId") else {}
         place.glue.update_table(DatabaseName=place.database, TableInput=new, SkipArchive=True, **version)
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #ec8d12c2
@@ -305,22 +318,22 @@ _SORTS = ("table_type", "spark.sql.sources.provider")  # parameters that make an
 
 def check_ours(
     place: _GlueTable,
-    there: Mapping[str, Any],  # as Glue has it
+    present: Mapping[str, Any],  # as Glue has it
     table: TableRef,
-    wanted: str,  # its location
+    expected: str,  # its location
 ) -> None:
     "Refuse to overwrite the entry of another table. Raises `CatalogError`."
-    owner = there.get("Parameters", {}).get(_TABLE)
+    owner = present.get("Parameters", {}).get(_TABLE)
     if owner not in (None, str(table)):
         raise CatalogError(
             f"{place} is the entry of {owner}, and {table} has the same name there. "
             'Give each schema a database of its own: catalog = "glue:lake_{schema}"'
         )
-    location = there.get("StorageDescriptor", {}).get("Location", "")
-    if owner is None and _plain_location(location) != _plain_location(wanted):
+    location = present.get("StorageDescriptor", {}).get("Location", "")
+    if owner is None and _plain_location(location) != _plain_location(expected):
         raise CatalogError(
             f"{place} is there already and lies in {location or 'no folder'}, {table} lies in "
-            f"{wanted}. Drop that entry, or name another database"
+            f"{expected}. Drop that entry, or name another database"
         )
 
 
@@ -343,64 +356,71 @@ _CALLS = {  # method, argument, most in a call
 
 def send(
     place: _GlueTable,
-    what: str,  # a name of CALLS
+    action: str,  # a name of CALLS
     rows: Sequence[Mapping[str, Any]],
     harmless: str = "",  # an error code that the caller handles
 ) -> list[tuple[str, ...]]:  # values of the partitions that were refused by that code
     "Send partitions in as few calls as Glue allows. Raises `CatalogError` for other failures."
-    (call, argument, most), refused = _CALLS[what], {}
-    for start in range(0, len(rows), most):
-        answer = getattr(place.glue, call)(**place.names, **{argument: rows[start : start + most]})
+    (call, argument, batch_size), refused = _CALLS[action], {}
+    for start in range(0, len(rows), batch_size):
+        answer = getattr(place.glue, call)(**place.names, **{argument: rows[start : start + batch_size]})
         for error in answer.get("Errors") or ():
             values = error.get("PartitionValues") or error.get("PartitionValueList") or ()
             refused[tuple(values)] = error.get("ErrorDetail", {})
     hard = {values: detail for values, detail in refused.items() if detail.get("ErrorCode") != harmless}
     for values, detail in hard.items():
         reason = f"{detail.get('ErrorCode')}, {detail.get('ErrorMessage')}"
-        raise CatalogError(f"{place}: Glue did not {what} {len(hard):,} partitions, {'/'.join(values)} by {reason}")
+        raise CatalogError(f"{place}: Glue did not {action} {len(hard):,} partitions, {'/'.join(values)} by {reason}")
     return list(refused)
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #21d9e0f7
 def _put(
     place: _GlueTable,
-    wanted: CatalogEntry,
+    entry: CatalogEntry,
     fresh: Iterable[tuple[str, ...]],  # values of partitions that Glue lacks
     stale: Iterable[tuple[str, ...]],  # of those that differ in Glue
 ) -> None:
     "Create partitions, and update others."
 
     def inputs(values):
-        return [partition_input(wanted, one) for one in values]
+        return [partition_input(entry, partition) for partition in values]
 
-    there = send(place, "create", inputs(fresh), "AlreadyExistsException")
-    known = [{"PartitionValueList": one["Values"], "PartitionInput": one} for one in inputs([*stale, *there])]
-    send(place, "create", inputs(send(place, "update", known, "EntityNotFoundException")))
+    existing = send(place, "create", inputs(fresh), "AlreadyExistsException")
+    updates = [
+        {"PartitionValueList": partition["Values"], "PartitionInput": partition}
+        for partition in inputs([*stale, *existing])
+    ]
+    send(place, "create", inputs(send(place, "update", updates, "EntityNotFoundException")))
 
 
 def _remove(place: _GlueTable, values: Iterable[tuple[str, ...]]) -> None:
     "Delete partitions without files; a missing one is not an error."
-    send(place, "delete", [{"Values": list(one)} for one in values], "EntityNotFoundException")
+    send(place, "delete", [{"Values": list(partition)} for partition in values], "EntityNotFoundException")
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #347a2056
-def _mark_in(there: Mapping[str, Any]) -> str:
+def _mark_in(present: Mapping[str, Any]) -> str:
     "The mark of the last commit that was synced."
-    return there.get("Parameters", {}).get(_COMMIT, _NO_COMMIT)
+    return present.get("Parameters", {}).get(_COMMIT, _NO_COMMIT)
 
 
 def _known(
     place: _GlueTable,
-    there: Mapping[str, Any],  # the table as Glue has it
+    present: Mapping[str, Any],  # the table as Glue has it
     folders: Mapping[tuple[str, ...], str] | None,  # of the last commit that was synced; None: not known
 ) -> dict[tuple[str, ...], dict[str, Any]]:  # a partition's values -> its StorageDescriptor
     "The partitions that Glue has."
-    if not there.get("PartitionKeys"):
+    if not present.get("PartitionKeys"):
         return {}
-    here = there["StorageDescriptor"]
+    descriptor = present["StorageDescriptor"]
     if folders is None:
         pages = place.glue.get_paginator("get_partitions").paginate(**place.names)
-        return {tuple(one["Values"]): one["StorageDescriptor"] for page in pages for one in page["Partitions"]}
-    home = here["Location"].rstrip("/")
-    return {values: {**here, "Location": f"{home}/{folder}/"} for values, folder in folders.items()}
+        return {
+            tuple(partition["Values"]): partition["StorageDescriptor"]
+            for page in pages
+            for partition in page["Partitions"]
+        }
+    home = descriptor["Location"].rstrip("/")
+    return {values: {**descriptor, "Location": f"{home}/{folder}/"} for values, folder in folders.items()}
 
 
 def _folders_at(
@@ -418,44 +438,53 @@ def _folders_at(
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #f7b078ab
 def _begin(
-    place: _GlueTable, wanted: CatalogEntry
+    place: _GlueTable, entry: CatalogEntry
 ) -> tuple[dict[str, Any], str]:  # the table as Glue has it; what was done
     "A table with the right partition keys, created or emptied if necessary."
-    there, unmarked = find_entry(place), table_input(replace(wanted, commit=_NO_COMMIT))
-    if there is None:
-        _create(place, unmarked if wanted.keys else table_input(wanted))
+    present, unmarked = find_entry(place), table_input(replace(entry, commit=_NO_COMMIT))
+    if present is None:
+        _create(place, unmarked if entry.keys else table_input(entry))
         return find_entry(place), "table created"
-    check_ours(place, there, wanted.table, wanted.location)
-    if any(there.get("Parameters", {}).get(name) != wanted.storage.parameters.get(name) for name in _SORTS):
+    check_ours(place, present, entry.table, entry.location)
+    if any(present.get("Parameters", {}).get(name) != entry.storage.parameters.get(name) for name in _SORTS):
         drop_entry(place)  # of a table in another format
-        return _begin(place, wanted)
-    keys = [(key["Name"], key.get("Type")) for key in there.get("PartitionKeys", ())]
-    if keys == [(key["Name"], key["Type"]) for key in wanted.keys]:
-        return there, ""
-    _remove(place, _known(place, there, None))
-    _update(place, there, unmarked)
+        return _begin(place, entry)
+    keys = [(key["Name"], key.get("Type")) for key in present.get("PartitionKeys", ())]
+    if keys == [(key["Name"], key["Type"]) for key in entry.keys]:
+        return present, ""
+    _remove(place, _known(place, present, None))
+    _update(place, present, unmarked)
     return find_entry(place), "partition keys changed"
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #99ac3ae7
 def sync(
     place: _GlueTable,
-    wanted: CatalogEntry,
+    entry: CatalogEntry,
     folders_at: Callable[[str], Mapping[tuple[str, ...], str] | None],  # by the mark of a commit; None: not known
 ) -> list[str]:  # what was done
     "Bring Glue up to date with as few requests as possible. Raises `CatalogError`, and what boto3 raises."
-    there, did = _begin(place, wanted)
-    folders = folders_at(_mark_in(there)) if wanted.keys else {}
-    have, want = _known(place, there, folders), {v: _descriptor(wanted, f) for v, f in wanted.folders.items()}
-    fresh, gone = [v for v in want if v not in have], [v for v in have if v not in want]
-    stale = [v for v in want if v in have and laid_over(have[v], want[v]) != have[v]]
-    _put(place, wanted, fresh, stale)
-    _remove(place, gone)
-    counts = {"added": fresh, "changed": stale, "removed": gone}
-    actions = [did, *(f"partitions {what}: {len(some):,}" for what, some in counts.items() if some)]
-    if _changed(place, there, table_input(replace(wanted, commit=_mark_in(there)))):
+    present, did = _begin(place, entry)
+    folders = folders_at(_mark_in(present)) if entry.keys else {}
+    have, want = (
+        _known(place, present, folders),
+        {values: _descriptor(entry, folder) for values, folder in entry.folders.items()},
+    )
+    fresh, removed = (
+        [values for values in want if values not in have],
+        [values for values in have if values not in want],
+    )
+    stale = [values for values in want if values in have and laid_over(have[values], want[values]) != have[values]]
+    _put(place, entry, fresh, stale)
+    _remove(place, removed)
+    counts = {"added": fresh, "changed": stale, "removed": removed}
+    actions = [
+        did,
+        *(f"partitions {effect}: {len(partitions):,}" for effect, partitions in counts.items() if partitions),
+    ]
+    if _changed(place, present, table_input(replace(entry, commit=_mark_in(present)))):
         actions.append("table changed")
-    if any(actions) or folders is None or _mark_in(there) == _NO_COMMIT:
-        _update(place, there, table_input(wanted))
+    if any(actions) or folders is None or _mark_in(present) == _NO_COMMIT:
+        _update(place, present, table_input(entry))
     return [action for action in actions if action]
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-034
@@ -468,10 +497,10 @@ class SyncResult:
     notes: tuple[str, ...] = ()  # why it is behind
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #a8d877cd
-def _sync_glue(address: str, wanted: CatalogEntry, folders_at: Callable) -> str:  # "": nothing had to be done
+def _sync_glue(address: str, entry: CatalogEntry, folders_at: Callable) -> str:  # "": nothing had to be done
     "Sync one entry; returns what was done in Glue."
-    place = place_of(address, wanted.table)
-    did = sync(place, wanted, folders_at)
+    place = place_of(address, entry.table)
+    did = sync(place, entry, folders_at)
     return f"{place}: {', '.join(did)}" if did else ""
 
 
@@ -499,8 +528,8 @@ def sync_table(
         if lake.hive_storage not in _STORAGES:
             raise CatalogError(f"tables of the format {lake.format} in a folder are not entered into Glue")
         storage = _STORAGES[lake.hive_storage]
-        wanted = entry_of(lake.table, lake.location, head, lake.partitions(head.number), storage)
-        done = _syncer_of(address)(address, wanted, lambda mark: _folders_at(lake, mark))
+        entry = entry_of(lake.table, lake.location, head, lake.partitions(head.number), storage)
+        done = _syncer_of(address)(address, entry, lambda mark: _folders_at(lake, mark))
     except Exception as error:
         retry = f"The lake holds its rows; the next pass tries again: dmscdc pass --only {for_shell(lake.table)}"
         return SyncResult(notes=(f"the catalogue is behind: {error}. {retry}",))

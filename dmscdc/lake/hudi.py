@@ -46,17 +46,19 @@ def version_from(
         from fastavro import reader
     except ImportError as error:
         raise FormatMissing("tables of Hudi need fastavro: pip install 'dmscdc[hudi]'") from error
-    told = next(reader(BytesIO(content)))
-    stats = [one for some in (told["partitionToWriteStats"] or {}).values() for one in some]
-    known, what = told["extraMetadata"] or {}, told["operationType"] or "UNKNOWN"
-    new = sum(one["prevCommit"] in (None, "null") for one in stats)
-    replaced = sum(map(len, (told.get("partitionToReplaceFileIds") or {}).values()))
+    metadata = next(reader(BytesIO(content)))
+    stats = [stat for partition_stats in (metadata["partitionToWriteStats"] or {}).values() for stat in partition_stats]
+    extra, operation = metadata["extraMetadata"] or {}, metadata["operationType"] or "UNKNOWN"
+    new = sum(stat["prevCommit"] in (None, "null") for stat in stats)
+    replaced = sum(map(len, (metadata.get("partitionToReplaceFileIds") or {}).values()))
     files = {"rewritten": len(stats) - new + replaced, "added": len(stats), "removed": len(stats) - new + replaced}
-    size = sum(one["totalWriteBytes"] or 0 for one in stats)
-    fields = json.loads(known.get("schema") or "{}").get("fields", ())  # in Avro
+    size = sum(stat["totalWriteBytes"] or 0 for stat in stats)
+    fields = json.loads(extra.get("schema") or "{}").get("fields", ())  # in Avro
     columns = tuple(field["name"] for field in fields)
-    version = Version(instant, known.get(_NOTE, ""), what, what not in _SAME_ROWS, files, size, columns=columns)
-    return version, known.get(_AFTER, "")
+    version = Version(
+        instant, extra.get(_NOTE, ""), operation, operation not in _SAME_ROWS, files, size, columns=columns
+    )
+    return version, extra.get(_AFTER, "")
 
 
 def in_place(
@@ -66,10 +68,13 @@ def in_place(
     newer: list[tuple[Version, str]] = []  # until the commit before them is known
     for version, after in versions:
         if version.changes_rows:
-            yield from (one if told in ("", version.id) else replace(one, note="") for one, told in newer)
+            yield from (
+                version_before if planned_from in ("", version.id) else replace(version_before, note="")
+                for version_before, planned_from in newer
+            )
             newer = []
         newer.append((version, after))
-    yield from (one for one, _ in newer)
+    yield from (version_before for version_before, _ in newer)
 
 # %% ../../notebooks/07_lake/10_hudi.ipynb #9bd718f5
 _OPTIONS = {
@@ -118,18 +123,18 @@ class HudiTable(OpenTable):
         "The folder that holds the table: its place, or the table aside that takes it over, see `_make_again`."
         if any(map(_DONE.search, self.store.list(f"{self.place}/.hoodie/timeline"))):
             return self.place
-        whole = [name for name in self.store.list(self.aside) if name.endswith("/whole.json")]
-        return f"{whole[-1].rpartition('/')[0]}/new" if whole else self.place
+        complete = [name for name in self.store.list(self.aside) if name.endswith("/whole.json")]
+        return f"{complete[-1].rpartition('/')[0]}/new" if complete else self.place
 
     def _commits(self) -> Iterator[tuple[Version, str]]:
         "All commits of the timeline, newest first."
         names = self.store.list(f"{self._holder()}/.hoodie/timeline")
-        there = sorted((found[2], found[1], name) for name in names if (found := _DONE.search(name)))
-        for _, instant, name in reversed(there):
+        instants = sorted((match[2], match[1], name) for name in names if (match := _DONE.search(name)))
+        for _, instant, name in reversed(instants):
             yield version_from(instant, self.store.read(name))
-        for name in [] if there else reversed(self.store.list(f"{self.place}/.hoodie")):
-            if found := _OLD.search(name):
-                yield Version(found[1], "", f"{found[2]}, by a Hudi before 1.0", True), ""
+        for name in [] if instants else reversed(self.store.list(f"{self.place}/.hoodie")):
+            if match := _OLD.search(name):
+                yield Version(match[1], "", f"{match[2]}, by a Hudi before 1.0", True), ""
 
     def versions(self) -> Iterator[Version]:
         return in_place(self._commits())
@@ -137,8 +142,12 @@ class HudiTable(OpenTable):
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
         names = [name for name in self.store.list(self.place) if name.endswith(".parquet") and "/.hoodie/" not in name]
         folders = {name[len(self.place) + 1 :].rpartition("/")[0] for name in names}
-        told = {folder: [unquote(part.partition("=")[2]) for part in folder.split("/")] for folder in folders if folder}
-        return {tuple(None if one == HIVE_NULL else one for one in some): folder for folder, some in told.items()}
+        values = {
+            folder: [unquote(part.partition("=")[2]) for part in folder.split("/")] for folder in folders if folder
+        }
+        return {
+            tuple(None if text == HIVE_NULL else text for text in texts): folder for folder, texts in values.items()
+        }
 
     def frame(self, spark: SparkSession, version: Any) -> DataFrame:
         place = self.store.path(self._holder())
@@ -161,34 +170,34 @@ class HudiTable(OpenTable):
 
     def _make_again(self, spark: SparkSession, rows: DataFrame, transaction: Transaction, note: str) -> None:
         "Write a new table aside, and let it take the place of this one."
-        aside = f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}"
+        staging = f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}"
         options = self._options(transaction, "bulk_insert", note, "")
-        self._save(_storable(rows, transaction), options, self.store.path(f"{aside}/new"))
+        self._save(_storable(rows, transaction), options, self.store.path(f"{staging}/new"))
         self.check_base(transaction)
-        names = [name.removeprefix(f"{aside}/new/") for name in self.store.list(f"{aside}/new", hidden=True)]
-        self.store.create(f"{aside}/whole.json", json.dumps(names).encode())
-        self._take_place(f"{aside}/new")
+        names = [name.removeprefix(f"{staging}/new/") for name in self.store.list(f"{staging}/new", hidden=True)]
+        self.store.create(f"{staging}/whole.json", json.dumps(names).encode())
+        self._take_place(f"{staging}/new")
 
     def _take_place(self, new: str) -> None:
         "Put the files of a whole table in place of this one's. Old commits go first, the newest of them last."
         names = json.loads(self.store.read(f"{new.rpartition('/')[0]}/whole.json"))
         is_done = lambda name: bool(_DONE.search(f"/{name}"))
-        here = {name.removeprefix(f"{self.place}/") for name in self.store.list(self.place, hidden=True)}
-        for name in sorted(here - set(names), key=lambda name: (not is_done(name), name)):
+        present = {name.removeprefix(f"{self.place}/") for name in self.store.list(self.place, hidden=True)}
+        for name in sorted(present - set(names), key=lambda name: (not is_done(name), name)):
             self.store.delete(f"{self.place}/{name}")
         for name in sorted(names, key=lambda name: (is_done(name), name)):
             self.store.copy(f"{new}/{name}", f"{self.place}/{name}")
 
     def merge(
-        self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         from pyspark.sql import functions as F
 
-        if found is None:
+        if outcome is None:
             types = ", ".join(f"{quoted(name)} {type}" for name, type in _types_of(transaction).items())
             rows = spark.createDataFrame([], types)
         else:
-            rows, mark = frame_as_stored(changed(spark, found), transaction.op_column), _marked_by(transaction)
+            rows, mark = frame_as_stored(changed(spark, outcome), transaction.op_column), _marked_by(transaction)
             rows = rows.withColumn(mark, F.expr(f"if({GONE}, 'gone', {quoted(mark)})")).drop(GONE)
         self._write(spark, rows, transaction, base, note, "upsert")
 
@@ -226,8 +235,8 @@ class HudiTable(OpenTable):
         try:
             rows.write.format("hudi").mode("append").options(**options).save(spark_url(place))
         except Exception as error:
-            if said := re.search(f"{_SAYS}(.*)", str(error)):
-                raise Refused(f"{self.table}: {said[1]}") from error
+            if message := re.search(f"{_SAYS}(.*)", str(error)):
+                raise Refused(f"{self.table}: {message[1]}") from error
             raise
 
     def _write(
@@ -242,9 +251,9 @@ class HudiTable(OpenTable):
         "Write rows, and roll the commit back if it does not follow the one that it was planned from."
         planned = (base.strangers or (base.version,))[0].id if base else ""
         self._save(_storable(rows, transaction), self._options(transaction, operation, note, planned), self.location)
-        ours = next((one for one, _ in self._commits() if one.note == note), None)
-        if ours and not any(one.note == note for one in self.versions()):
-            self._roll_back(spark, ours.id, f"dmscdc_{transaction.attempt}")
+        our_version = next((version for version, _ in self._commits() if version.note == note), None)
+        if our_version and not any(version.note == note for version in self.versions()):
+            self._roll_back(spark, our_version.id, f"dmscdc_{transaction.attempt}")
 
     def _roll_back(self, spark: SparkSession, instant: str, name: str) -> None:
         "Take a commit back. Hudi's procedure knows tables by their names in the catalogue."
@@ -276,7 +285,7 @@ def _keys_of(transaction: Transaction) -> tuple[str, ...]:
 
 
 def _types_of(transaction: Transaction) -> dict[str, str]:
-    return {c.name: c.type for c in stored_columns(transaction.schema, transaction.op_column)}
+    return {column.name: column.type for column in stored_columns(transaction.schema, transaction.op_column)}
 
 
 def _marked_by(transaction: Transaction) -> str:
@@ -286,10 +295,14 @@ def _marked_by(transaction: Transaction) -> str:
 
 def _is_other(commit: Commit, transaction: Transaction) -> bool:
     "A commit cannot make the other of the one: Hudi fixes key, partition and most types at the first."
-    has = {c.name: c.type for c in commit.schema}
-    changed = {(has[c.name], c.type) for c in transaction.schema if has.get(c.name, c.type) != c.type}
-    of = lambda one: (one.key, one.partition, one.op_column)
-    laid_out = of(commit) == of(transaction)
+    has = {column.name: column.type for column in commit.schema}
+    changed = {
+        (has[column.name], column.type)
+        for column in transaction.schema
+        if has.get(column.name, column.type) != column.type
+    }
+    layout = lambda described: (described.key, described.partition, described.op_column)
+    laid_out = layout(commit) == layout(transaction)
     return not commit.schema or not laid_out or bool(changed - _WIDER)
 
 
@@ -298,23 +311,25 @@ def _storable(rows: DataFrame, transaction: Transaction) -> DataFrame:
     from pyspark.sql import functions as F
 
     keys, types = _keys_of(transaction), _types_of(transaction)
-    rows = rows.withColumns({c: F.col(quoted(c)).cast("int") for c in types if types[c] in ("tinyint", "smallint")})
+    rows = rows.withColumns(
+        {column: F.col(quoted(column)).cast("int") for column in types if types[column] in ("tinyint", "smallint")}
+    )
     texts = [key for key in keys if types[key] == "string"]
     if len(keys) == 1:
         wrong = {key: f"{quoted(key)} = ''" for key in texts}
-        said = "Hudi cannot keep a row whose key is the empty text"
+        message = "Hudi cannot keep a row whose key is the empty text"
     else:
         wrong = {
             key: " or ".join(
                 [
                     f"{quoted(key)} in ('__empty__', '__null__')",
-                    *(f"instr({quoted(key)}, ',{other}:') > 0" for other in keys),
+                    *(f"instr({quoted(key)}, ',{other_key}:') > 0" for other_key in keys),
                 ]
             )
             for key in texts
         }
-        said = "Hudi may take rows for one if a key holds __empty__, or a comma, a column and a colon"
-    for key, found in wrong.items():
-        text = f"{_SAYS}{said} (column {key}). Choose another format"
-        rows = rows.withColumn(key, F.expr(f"if({found}, raise_error('{text}'), {quoted(key)})"))
+        message = "Hudi may take rows for one if a key holds __empty__, or a comma, a column and a colon"
+    for key, condition in wrong.items():
+        text = f"{_SAYS}{message} (column {key}). Choose another format"
+        rows = rows.withColumn(key, F.expr(f"if({condition}, raise_error('{text}'), {quoted(key)})"))
     return rows

@@ -39,32 +39,36 @@ _NOTE = "dmscdc"  # the property of a snapshot; and the tag of the one that is o
 
 def version_from(snapshot: dict[str, Any]) -> Version:
     "A version from a snapshot in the metadata."
-    told = snapshot.get("summary", {})
-    number = lambda name: int(told.get(name, 0))
+    summary = snapshot.get("summary", {})
+    number = lambda name: int(summary.get(name, 0))
     added, removed = number("added-data-files"), number("deleted-data-files")
     files = {"rewritten": removed, "added": added, "removed": removed, "kept": number("total-data-files") - added}
-    what, size = told.get("operation", ""), number("added-files-size")
-    return Version(snapshot["snapshot-id"], told.get(_NOTE, ""), what, what != "replace", files, size)
+    operation, size = summary.get("operation", ""), number("added-files-size")
+    return Version(snapshot["snapshot-id"], summary.get(_NOTE, ""), operation, operation != "replace", files, size)
 
 
 def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
     "The versions that were a table's, from the current one on, which tells the columns of now."
-    schemas = {one["schema-id"]: one for one in metadata.get("schemas") or ()}
-    columns = tuple(one["name"] for one in schemas.get(metadata.get("current-schema-id"), {}).get("fields", ()))
-    there = {one["snapshot-id"]: one for one in metadata.get("snapshots") or ()}
-    log, seen = metadata.get("snapshot-log") or (), set()
-    top = one = there.get(metadata.get("current-snapshot-id"))
-    while one:
-        yield replace(version_from(one), columns=columns)
-        seen.add(one["snapshot-id"])
-        before = [entry["snapshot-id"] for entry in log if entry["timestamp-ms"] < one["timestamp-ms"]]
-        known = [id for id in before if id in there and id not in seen]
-        one = there.get(one.get("parent-snapshot-id")) or (there[known[-1]] if known else None)
-    ours = there.get((metadata.get("refs") or {}).get(_NOTE, {}).get("snapshot-id"))
-    if top and ours and ours["snapshot-id"] not in seen:  # upkeep has expired what lay between
-        rows = [one.get("summary", {}).get("total-records") for one in (top, ours)]
+    schemas = {snapshot["schema-id"]: snapshot for snapshot in metadata.get("schemas") or ()}
+    columns = tuple(
+        snapshot["name"] for snapshot in schemas.get(metadata.get("current-schema-id"), {}).get("fields", ())
+    )
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or ()}
+    log, yielded = metadata.get("snapshot-log") or (), set()
+    top = snapshot = snapshots.get(metadata.get("current-snapshot-id"))
+    while snapshot:
+        yield replace(version_from(snapshot), columns=columns)
+        yielded.add(snapshot["snapshot-id"])
+        before = [entry["snapshot-id"] for entry in log if entry["timestamp-ms"] < snapshot["timestamp-ms"]]
+        candidates = [id for id in before if id in snapshots and id not in yielded]
+        snapshot = snapshots.get(snapshot.get("parent-snapshot-id")) or (
+            snapshots[candidates[-1]] if candidates else None
+        )
+    tagged = snapshots.get((metadata.get("refs") or {}).get(_NOTE, {}).get("snapshot-id"))
+    if top and tagged and tagged["snapshot-id"] not in yielded:  # upkeep has expired what lay between
+        rows = [snapshot.get("summary", {}).get("total-records") for snapshot in (top, tagged)]
         yield Version(top["snapshot-id"], "", "and others that are expired", rows[0] != rows[1])
-        yield version_from(ours)
+        yield version_from(tagged)
 
 # %% ../../notebooks/07_lake/09_iceberg.ipynb #25a8e1b0
 _EXAMPLE = 'catalog = "glue:DATABASE"'
@@ -112,10 +116,10 @@ class IcebergTable(OwnFiles):
 
     def _entered(self) -> tuple[str, dict[str, Any]]:  # "", and nothing, without one
         "The metadata that Glue's entry names, and its address. Raises `CatalogError`."
-        there = find_entry(self.entry) or {}
-        if there:
-            check_ours(self.entry, there, self.table, self.location)
-        if not (address := there.get("Parameters", {}).get("metadata_location")):
+        entry = find_entry(self.entry) or {}
+        if entry:
+            check_ours(self.entry, entry, self.table, self.location)
+        if not (address := entry.get("Parameters", {}).get("metadata_location")):
             return "", {}
         inside = re.sub("^s3[an]?://", "s3://", address).removeprefix(f"{self.root}/")
         if is_bucket(inside):
@@ -137,13 +141,13 @@ class IcebergTable(OwnFiles):
         if self.entry:
             return self._entered()
         names = self.store.list(f"{self.place}/metadata")
-        there = {int(found[1]): found for name in names if (found := _METADATA.search(name))}
-        if not there:
+        by_number = {int(match[1]): match for name in names if (match := _METADATA.search(name))}
+        if not by_number:
             return "", {}
-        newest = there[max(there)]
+        newest = by_number[max(by_number)]
         content = self.store.read(newest.string)
-        known = json.loads(gzip.decompress(content) if newest[2] else content)
-        return self.store.path(newest.string), known
+        document = json.loads(gzip.decompress(content) if newest[2] else content)
+        return self.store.path(newest.string), document
 
     def new_properties(self, schema: Schema) -> dict[str, str]:
         "The properties of a table that is made."
@@ -164,11 +168,11 @@ class IcebergTable(OwnFiles):
 
     def _named(self, spark: SparkSession) -> str:
         "The table's name in a session, which gets the catalogue."
-        here = f"spark.sql.catalog.{self.catalog}"
+        prefix = f"spark.sql.catalog.{self.catalog}"
         kind = self._glue() if self.entry else {"type": "hadoop"}
-        spark.conf.set(here, "org.apache.iceberg.spark.SparkCatalog")
+        spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
         for name, value in {**kind, "warehouse": self.root, "cache-enabled": "false"}.items():
-            spark.conf.set(f"{here}.{name}", value)
+            spark.conf.set(f"{prefix}.{name}", value)
         return f"{self.catalog}.{self.name}"
 
     def _glue(self) -> dict[str, str]:
@@ -200,8 +204,8 @@ class IcebergTable(OwnFiles):
     ) -> None:
         "Write on a branch from the planned snapshot, then make it the main one. Fails if that has moved on."
         table, branch = self._named(spark), f"dmscdc_{transaction.attempt}"
-        left = [name for name in self._metadata().get("refs") or () if name.startswith("dmscdc_")]
-        for name in left:  # of runs that died
+        leftovers = [name for name in self._metadata().get("refs") or () if name.startswith("dmscdc_")]
+        for name in leftovers:  # of runs that died
             spark.sql(f"alter table {table} drop branch if exists {quoted(name)}")
         spark.sql(f"alter table {table} create branch {quoted(branch)} as of version {base.top.id}")
         try:
@@ -220,28 +224,34 @@ class IcebergTable(OwnFiles):
     expires = "expire_snapshots and remove_orphan_files: what no snapshot since then needs is removed"
 
     def _set_properties(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
-        told = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in properties.items())
-        if told:
-            spark.sql(f"alter table {self._named(spark)} set tblproperties ({told})")
+        assignments = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in properties.items())
+        if assignments:
+            spark.sql(f"alter table {self._named(spark)} set tblproperties ({assignments})")
 
-    def _call(self, spark: SparkSession, procedure: str, **more: str) -> list[Row]:
+    def _call(self, spark: SparkSession, procedure: str, **options: str) -> list[Row]:
         "What a procedure of Iceberg's answers; values are written as in SQL."
         self._named(spark)
-        given = ", ".join([f"table => {_text(self.name)}", *(f"{key} => {value}" for key, value in more.items())])
-        return spark.sql(f"call {self.catalog}.system.{procedure}({given})").collect()
+        arguments = ", ".join(
+            [f"table => {_text(self.name)}", *(f"{key} => {value}" for key, value in options.items())]
+        )
+        return spark.sql(f"call {self.catalog}.system.{procedure}({arguments})").collect()
 
     def _unbind(self, spark: SparkSession) -> bool:
         "Give a table of before the properties without which readers miss NaN; whether files must be written again."
-        known = self._metadata().get("properties") or {}
-        floating = {c.name: told for c in self.head().schema if (told := without_bounds(c)).keys() - known.keys()}
+        present = self._metadata().get("properties") or {}
+        floating = {
+            column.name: properties_of
+            for column in self.head().schema
+            if (properties_of := without_bounds(column)).keys() - present.keys()
+        }
         for properties in floating.values():
             self._set_properties(spark, properties)
         is_nan = " or ".join(f"isnan({quoted(name)})" for name in floating)
         return bool(floating) and not spark.table(self._named(spark)).where(is_nan).isEmpty()
 
     def pack(self, spark: SparkSession) -> str:
-        every = {"options": "map('rewrite-all', 'true')"} if self._unbind(spark) else {}
-        done = self._call(spark, "rewrite_data_files", **every)[0]
+        options = {"options": "map('rewrite-all', 'true')"} if self._unbind(spark) else {}
+        done = self._call(spark, "rewrite_data_files", **options)[0]
         self._call(spark, "rewrite_manifests")
         added, removed = done["added_data_files_count"], done["rewritten_data_files_count"]
         return f"rewrite_data_files: {removed:,} files became {added:,}" if removed else ""
@@ -250,16 +260,16 @@ class IcebergTable(OwnFiles):
         when = f"timestamp '{before.rstrip('Z').replace('T', ' ')}'"
         young = f"timestamp '{datetime.now(timezone.utc) - timedelta(days=3):%Y-%m-%d %H:%M:%S}'"
         done = self._call(spark, "expire_snapshots", older_than=when, retain_last="1")[0].asDict()
-        gone = sum(count or 0 for name, count in done.items() if name.startswith("deleted_"))
+        removed = sum(count or 0 for name, count in done.items() if name.startswith("deleted_"))
         orphans = len(self._call(spark, "remove_orphan_files", older_than=min(when, young)))  # a writer's are younger
-        counts = {"expire_snapshots": gone, "remove_orphan_files": orphans}
+        counts = {"expire_snapshots": removed, "remove_orphan_files": orphans}
         return "; ".join(f"{name}: {count:,} files removed" for name, count in counts.items() if count)
 
     @staticmethod
     def _is_like(commit: Commit, transaction: Transaction) -> bool:
         "Both have the same columns and are laid out alike."
-        of = lambda one: (one.schema, one.partition, one.op_column)
-        return of(commit) == of(transaction)
+        layout = lambda described: (described.schema, described.partition, described.op_column)
+        return layout(commit) == layout(transaction)
 
     def overwrite(
         self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
@@ -269,28 +279,28 @@ class IcebergTable(OwnFiles):
         if base and base.commit.schema and self._is_like(base.commit, transaction) and not base.gone:
             write = lambda name: rows.writeTo(name).overwrite(F.lit(True))
             return self._on_branch(spark, transaction, base, note, write)
-        out = rows.writeTo(self._named(spark)).using("iceberg")
-        here = {"location": self.location} if self.entry else {}
+        writer = rows.writeTo(self._named(spark)).using("iceberg")
+        location = {"location": self.location} if self.entry else {}
         if self.entry and not base:
             self.make_room()
-        for name, value in {**self.new_properties(transaction.schema), **here}.items():
-            out = out.tableProperty(name, value)
+        for name, value in {**self.new_properties(transaction.schema), **location}.items():
+            writer = writer.tableProperty(name, value)
         if transaction.partition:
             # Iceberg reads the name that Spark hands on as SQL once more, so it is quoted twice.
-            out = out.partitionedBy(*[F.col(quoted(quoted(name))) for name in transaction.partition])
+            writer = writer.partitionedBy(*[F.col(quoted(quoted(name))) for name in transaction.partition])
         with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
-            out.createOrReplace() if base else out.create()
+            writer.createOrReplace() if base else writer.create()
         self._tag(spark)
 
     def merge(
-        self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
-        if found is None:
+        if outcome is None:
             nothing = self.frame(spark, base.top.id).limit(0)
             return self._on_branch(spark, transaction, base, note, lambda name: nothing.writeTo(name).append())
-        there = spark.table(self._named(spark)).columns  # also those that a run added which then died
+        present = spark.table(self._named(spark)).columns  # also those that a run added which then died
         for column in transaction.schema:
-            if column.name not in there:
+            if column.name not in present:
                 spark.sql(f"alter table {self._named(spark)} add column {quoted(column.name)} {column.type}")
                 self._set_properties(spark, without_bounds(column))
-        self._on_branch(spark, transaction, base, note, lambda name: self.run_merge(spark, found, transaction, name))
+        self._on_branch(spark, transaction, base, note, lambda name: self.run_merge(spark, outcome, transaction, name))

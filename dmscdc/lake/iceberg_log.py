@@ -68,21 +68,21 @@ def file_properties(
     "How pyiceberg reaches a bucket."
     if not is_bucket(place):
         return {}
-    given = credentials()
-    known = {
-        "access-key-id": given.key,
-        "secret-access-key": given.secret,
-        "session-token": given.token,
-        "region": given.region,
-        "endpoint": given.endpoint,
+    access = credentials()
+    properties = {
+        "access-key-id": access.key,
+        "secret-access-key": access.secret,
+        "session-token": access.token,
+        "region": access.region,
+        "endpoint": access.endpoint,
     }
-    return {f"s3.{name}": value for name, value in known.items() if value}
+    return {f"s3.{name}": value for name, value in properties.items() if value}
 
 
 def folder_catalog(
     table: OwnFiles,
     before: str,  # where the metadata lies that a run planned from; "" for a table to be made
-    known: Mapping[str, Any],  # this metadata
+    planned: Mapping[str, Any],  # this metadata
 ) -> Any:
     "A catalogue that commits to the metadata of one table in a folder, for pyiceberg."
     from pyiceberg.catalog.noop import NoopCatalog
@@ -93,9 +93,9 @@ def folder_catalog(
     class FolderCatalog(NoopCatalog):
         def commit_table(self, _: Table, requirements: Iterable[Any], updates: tuple[Any, ...]) -> CommitTableResponse:
             "Put the next metadata. Raises `AlreadyExists` if somebody has put one since."
-            base = TableMetadataUtil.parse_obj(known)
-            for one in requirements:
-                one.validate(base)
+            base = TableMetadataUtil.parse_obj(planned)
+            for requirement in requirements:
+                requirement.validate(base)
             new = update_table_metadata(base, updates, False, before or None)
             number = int(re.search(r"/v(\d+)\.[^/]*$", before)[1]) + 1 if before else 1
             name = f"{table.place}/metadata/v{number}.metadata.json"
@@ -116,20 +116,20 @@ def reasons(
 ) -> list[str]:  # empty where we can write
     "Why we do not write to a table as it is now."
     set_to = {name: metadata.properties.get(name, usual) for name, usual in _ELSE.items()}
-    told = [f"{name} is {found}" for name, found in set_to.items() if found != _ELSE[name]]
+    obstacles = [f"{name} is {value}" for name, value in set_to.items() if value != _ELSE[name]]
     if len(metadata.partition_specs) > 1:
-        told.append("its layout was changed")
-    odd = [one for one in metadata.spec().fields if not _is_plain(metadata, one)]
-    told += [f"it is laid out by {one.transform}, {one.name}" for one in odd]
+        obstacles.append("its layout was changed")
+    odd = [field for field in metadata.spec().fields if not _is_plain(metadata, field)]
+    obstacles += [f"it is laid out by {field.transform}, {field.name}" for field in odd]
     if metadata.sort_order().fields:
-        told.append("it is sorted")
-    wanted = {c.name: iceberg_type(c) for c in columns}
-    for one in metadata.schema().fields:
-        if one.name not in wanted:
-            told.append(f"the column {one.name} is not ours")
-        elif one.required or one.field_type != wanted[one.name]:
-            told.append(f"the column {one.name} is {one.field_type}{', never null' * one.required}")
-    return told
+        obstacles.append("it is sorted")
+    types = {column.name: iceberg_type(column) for column in columns}
+    for field in metadata.schema().fields:
+        if field.name not in types:
+            obstacles.append(f"the column {field.name} is not ours")
+        elif field.required or field.field_type != types[field.name]:
+            obstacles.append(f"the column {field.name} is {field.field_type}{', never null' * field.required}")
+    return obstacles
 
 
 def _is_plain(metadata: Any, field: Any) -> bool:
@@ -174,8 +174,8 @@ def _data_file(
     "A file with the bounds of its columns. Of a column whose bounds pyiceberg cannot write, they are left out."
     from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-    def made(bounded: Collection[str], others: str) -> DataFile:
-        how = {"write.metadata.metrics.default": others}
+    def described(bounded: Collection[str], default_metrics: str) -> DataFile:
+        how = {"write.metadata.metrics.default": default_metrics}
         how |= {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in bounded}
         return parquet_file_to_data_file(io, metadata.model_copy(update={"properties": how}), place)
 
@@ -183,12 +183,14 @@ def _data_file(
         return parquet_file_to_data_file(io, metadata, place)
     except (OverflowError, UnicodeEncodeError):  # a year that Python does not know; a text before a surrogate
         bounded, fields = [], metadata.schema().fields
-        wanted = {one.name: metadata.properties.get(f"write.metadata.metrics.column.{one.name}") for one in fields}
-        for name in (name for name, how in wanted.items() if how not in ("counts", "none")):
+        metrics = {
+            field.name: metadata.properties.get(f"write.metadata.metrics.column.{field.name}") for field in fields
+        }
+        for name in (name for name, how in metrics.items() if how not in ("counts", "none")):
             with suppress(OverflowError, UnicodeEncodeError):
-                made([name], "none")
+                described([name], "none")
                 bounded.append(name)
-        return made(bounded, "counts")
+        return described(bounded, "counts")
 
 
 class IcebergLog(FormatLog):
@@ -202,26 +204,26 @@ class IcebergLog(FormatLog):
         self.kinds: Sequence[pa.DataType] = ()  # of the columns that lay out the table
         self.change: Change | None = None  # the commit that is made
 
-    def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
+    def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
         try:
             from pyiceberg.table.metadata import TableMetadataUtil
         except ImportError:
             raise LeftToFormat("pyiceberg is not installed: pip install 'dmscdc[iceberg]'") from None
-        if transaction.partition and not found:
+        if transaction.partition and not newest:
             raise LeftToFormat("the format lays out the rows of a load")
-        if not found:
+        if not newest:
             return self._create(stored_columns(transaction.schema, transaction.op_column))
-        before, known = self.table.newest_metadata()
-        metadata = TableMetadataUtil.parse_obj(known)
-        if metadata.current_snapshot_id != found.top.id:
+        before, document = self.table.newest_metadata()
+        metadata = TableMetadataUtil.parse_obj(document)
+        if metadata.current_snapshot_id != newest.top.id:
             raise overtaken(self.table.table, None)
-        why = reasons(metadata, stored_columns(found.commit.schema, found.commit.op_column))
-        self.partition = tuple(one.name for one in metadata.spec().fields)
+        obstacles = reasons(metadata, stored_columns(newest.commit.schema, newest.commit.op_column))
+        self.partition = tuple(field.name for field in metadata.spec().fields)
         if self.partition != transaction.partition:
-            why.append("it is laid out by other columns")
-        if why:
-            raise LeftToFormat("; ".join(why))
-        return self._entry(found, transaction, self._open(before, known, metadata))
+            obstacles.append("it is laid out by other columns")
+        if obstacles:
+            raise LeftToFormat("; ".join(obstacles))
+        return self._entry(newest, transaction, self._open(before, document, metadata))
 
     def _create(self, columns: Schema) -> None:
         "A change that makes the table."
@@ -231,16 +233,19 @@ class IcebergLog(FormatLog):
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
         from pyiceberg.types import NestedField
 
-        fields = [NestedField(number, c.name, iceberg_type(c), required=False) for number, c in enumerate(columns, 1)]
+        fields = [
+            NestedField(number, column.name, iceberg_type(column), required=False)
+            for number, column in enumerate(columns, 1)
+        ]
         self.fixed, self.files = frozenset(), {}
         properties, layout = self.table.new_properties(columns), (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER)
         if self.table.entry:
-            known = {"location": self.table.location, "properties": properties}
-            self.change = self._catalog("", {}).create_table_transaction(self._name(), Fields(*fields), **known)
+            options = {"location": self.table.location, "properties": properties}
+            self.change = self._catalog("", {}).create_table_transaction(self._name(), Fields(*fields), **options)
         else:
             new = new_table_metadata(Fields(*fields), *layout, self.table.location, properties)
             self.change = self._open("", json.loads(new.model_dump_json(exclude_none=True)), new).transaction()
-        self.ids = {one.name: one.field_id for one in self.change.table_metadata.schema().fields}
+        self.ids = {field.name: field.field_id for field in self.change.table_metadata.schema().fields}
 
     def can_put(self) -> bool:
         return bool(self.table.entry) or super().can_put()
@@ -249,45 +254,48 @@ class IcebergLog(FormatLog):
         "The table's name in its catalogue."
         return (self.table.entry.database, self.table.entry.name) if self.table.entry else (self.table.name,)
 
-    def _catalog(self, before: str, known: Mapping[str, Any]) -> Any:
+    def _catalog(self, before: str, document: Mapping[str, Any]) -> Any:
         "Who commits, as pyiceberg knows it: Glue, or the folder."
         if not self.table.entry:
-            return folder_catalog(self.table, before, known)
+            return folder_catalog(self.table, before, document)
         from pyiceberg.catalog.glue import GlueCatalog
 
         return GlueCatalog("glue", client=self.table.entry.glue, **file_properties(self.table.location))
 
-    def _open(self, before: str, known: Mapping[str, Any], metadata: Any) -> Table:
+    def _open(self, before: str, document: Mapping[str, Any], metadata: Any) -> Table:
         "The table as pyiceberg has it. It tries no commit again: it would be of another plan."
         from pyiceberg.io import load_file_io
         from pyiceberg.table import Table
 
         metadata.properties["commit.retry.num-retries"] = "0"
         io = load_file_io(file_properties(self.table.location), self.table.location)
-        return Table(self._name(), metadata, before, io, self._catalog(before, known))
+        return Table(self._name(), metadata, before, io, self._catalog(before, document))
 
-    def _entry(self, found: Newest, transaction: Transaction, table: Table) -> Entry:
+    def _entry(self, newest: Newest, transaction: Transaction, table: Table) -> Entry:
         "The files of the table, and a change to it."
-        known = {one.name: one for one in table.metadata.schema().fields}
-        fields = [known.get(key) for key in found.commit.key or (FILE, ROW)]
-        kinds = {c.name: arrow_type(c.type) for c in found.commit.schema}
+        fields_by_name = {data_file.name: data_file for data_file in table.metadata.schema().fields}
+        fields = [fields_by_name.get(key) for key in newest.commit.key or (FILE, ROW)]
+        kinds = {column.name: arrow_type(column.type) for column in newest.commit.schema}
         self.kinds = [kinds[name] for name in self.partition]
         files, fixed = [], set()
         for task in table.scan().plan_files():
-            one = task.file
-            name = one.file_path.rpartition(f"/{self.folder}/")[2]
-            bounds = [tuple(_bound(field, ends) for field in fields) for ends in (one.lower_bounds, one.upper_bounds)]
-            size = (one.record_count, one.file_size_in_bytes)
-            files.append(LakeFile(name, "", *size, *bounds, self._values(one)))
-            self.files[name] = one
-            if task.delete_files or one.file_format != "PARQUET" or one.file_size_in_bytes > LARGEST:
+            data_file = task.file
+            name = data_file.file_path.rpartition(f"/{self.folder}/")[2]
+            bounds = [
+                tuple(_bound(field, ends) for field in fields)
+                for ends in (data_file.lower_bounds, data_file.upper_bounds)
+            ]
+            size = (data_file.record_count, data_file.file_size_in_bytes)
+            files.append(LakeFile(name, "", *size, *bounds, self._values(data_file)))
+            self.files[name] = data_file
+            if task.delete_files or data_file.file_format != "PARQUET" or data_file.file_size_in_bytes > LARGEST:
                 fixed.add(name)
-            if _plain(one.file_path) != self.store.path(f"{self.folder}/{name}"):
-                raise LeftToFormat(f"its file {one.file_path} lies elsewhere")
+            if _plain(data_file.file_path) != self.store.path(f"{self.folder}/{name}"):
+                raise LeftToFormat(f"its file {data_file.file_path} lies elsewhere")
         self.fixed, self.change = frozenset(fixed), table.transaction()
         self._add_columns(stored_columns(transaction.schema, transaction.op_column))
-        self.ids = {one.name: one.field_id for one in self.change.table_metadata.schema().fields}
-        return Entry(found.commit.number, found.attempt, "", (), (), tuple(files), from_note(found.version.note))
+        self.ids = {data_file.name: data_file.field_id for data_file in self.change.table_metadata.schema().fields}
+        return Entry(newest.commit.number, newest.attempt, "", (), (), tuple(files), from_note(newest.version.note))
 
     def _values(self, file: DataFile) -> tuple[str | None, ...]:
         "The values of a file's partition, as text."
@@ -296,8 +304,8 @@ class IcebergLog(FormatLog):
 
     def _add_columns(self, columns: Schema) -> None:
         "Columns that the table does not have yet."
-        there = {one.name for one in self.change.table_metadata.schema().fields}
-        new = [c for c in columns if c.name not in there]
+        present = {field.name for field in self.change.table_metadata.schema().fields}
+        new = [lake_column for lake_column in columns if lake_column.name not in present]
         if new:
             with self.change.update_schema() as fields:
                 for column in new:
@@ -321,10 +329,10 @@ class IcebergLog(FormatLog):
                 snapshot.delete_data_file(self.files[name])
             for file in entry.added:
                 place = self.store.path(f"{self.folder}/{file.name}")
-                made = _data_file(change._table.io, change.table_metadata, place)
-                if (values := self._values(made)) != file.values:
+                data_file = _data_file(change._table.io, change.table_metadata, place)
+                if (values := self._values(data_file)) != file.values:
                     raise LostRows(f"{place}: the rows of {values} were written for the partition {file.values}")
-                snapshot.append_data_file(made)
+                snapshot.append_data_file(data_file)
         with ManageSnapshots(change) as tags:
             tags.create_tag(snapshot._snapshot_id, _NOTE)
         try:

@@ -78,8 +78,8 @@ def from_note(
 ) -> dict[str, Any] | None:  # None: it is not ours
     "What a note says."
     try:
-        said = json.loads(note)["dmscdc"]
-        return json.loads(zlib.decompress(base64.b64decode(said)))["dmscdc"] if isinstance(said, str) else said
+        facts = json.loads(note)["dmscdc"]
+        return json.loads(zlib.decompress(base64.b64decode(facts)))["dmscdc"] if isinstance(facts, str) else facts
     except (ValueError, KeyError, TypeError, zlib.error):
         return None
 
@@ -117,11 +117,11 @@ def newest_of(
     strangers, top, columns = [], None, ()
     for version in versions:
         top, columns = top or version, columns or version.columns
-        if said := from_note(version.note):
-            commit = from_facts(said["number"], said)
-            ours = [c.name for c in stored_columns(commit.schema, commit.op_column)]
-            gone = tuple(name for name in ours if columns and name not in columns)
-            return Newest(version, commit, said["attempt"], top, tuple(strangers), gone)
+        if facts := from_note(version.note):
+            commit = from_facts(facts["number"], facts)
+            our_names = [column.name for column in stored_columns(commit.schema, commit.op_column)]
+            dropped = tuple(name for name in our_names if columns and name not in columns)
+            return Newest(version, commit, facts["attempt"], top, tuple(strangers), dropped)
         if version.changes_rows:
             strangers.append(version)
     return None
@@ -129,8 +129,8 @@ def newest_of(
 # %% ../../notebooks/07_lake/05_open.ipynb #86e5660c
 def overtaken(table: TableRef, by: Commit | None) -> CommitConflict:
     "The error for a commit whose number another writer has taken."
-    made = f"commit {by.number} was made by {by.run or 'another writer'}" if by else "another program wrote a version"
-    return CommitConflict(f"{table}: {made} meanwhile; nothing was committed, and the next pass plans again")
+    cause = f"commit {by.number} was made by {by.run or 'another writer'}" if by else "another program wrote a version"
+    return CommitConflict(f"{table}: {cause} meanwhile; nothing was committed, and the next pass plans again")
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ class OpenCommit:
             self.write(to_note(self.transaction, self.rows))
         except Exception as error:
             failed = error
-        now = self.table.newest()
-        if now and now.attempt == self.transaction.attempt:
-            return now
-        if now and now.commit.number >= self.transaction.number:
-            raise overtaken(self.table.table, now.commit) from failed
+        newest = self.table.newest()
+        if newest and newest.attempt == self.transaction.attempt:
+            return newest
+        if newest and newest.commit.number >= self.transaction.number:
+            raise overtaken(self.table.table, newest.commit) from failed
         raise failed or CommitConflict(f"{self.table.table}: the format skipped the commit; the next pass plans again")
 
 # %% ../../notebooks/07_lake/05_open.ipynb #b846c5ac
@@ -232,7 +232,7 @@ class OpenTable(FormatAdapter):
 
     def check_layout(self, transaction: Transaction) -> None:
         "Raises `Refused` for columns that the format cannot have."
-        names = [c.name for c in transaction.schema]
+        names = [column.name for column in transaction.schema]
         if odd := [name for name in names if self.odd_name.search(name)]:
             raise Refused(
                 f"{self.table}: {self.format} cannot name the column {odd[0]}. Rename it on its way (rename-column, "
@@ -241,12 +241,12 @@ class OpenTable(FormatAdapter):
             )
 
     def merge(
-        self, spark: SparkSession, found: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         "Apply the outcome of a batch, or only leave a note, in one commit. Here the whole table is written again."
         rows = self._rows(spark, base.top, base.commit)
-        if found is not None:
-            rows = whole(spark, rows, found)
+        if outcome is not None:
+            rows = whole(spark, rows, outcome)
         self.overwrite(spark, frame_as_stored(rows, transaction.op_column), transaction, base, note)
 
     # The interface
@@ -256,15 +256,15 @@ class OpenTable(FormatAdapter):
         return newest_of(self.versions())
 
     def head(self) -> Commit | None:
-        found = self.newest()
-        return found.commit if found else None
+        newest = self.newest()
+        return newest.commit if newest else None
 
     def _find(self, number: int) -> tuple[Version, Commit]:
         "A commit by its number. Raises `LookupError`."
         for version in self.versions() if number not in self.known else ():
-            if said := from_note(version.note):
-                self.known.setdefault(said["number"], (version, from_facts(said["number"], said)))
-                if said["number"] <= number:
+            if facts := from_note(version.note):
+                self.known.setdefault(facts["number"], (version, from_facts(facts["number"], facts)))
+                if facts["number"] <= number:
                     break
         if number in self.known:
             return self.known[number]
@@ -298,23 +298,23 @@ class OpenTable(FormatAdapter):
         return self.store.path(f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}")
 
     def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
-        found = self.newest()
-        if found is None:
+        newest = self.newest()
+        if newest is None:
             return [], False
-        self._check_columns(found)
-        left = [one for one in self.store.list(self.aside) if self._number(one) <= found.commit.number]
-        return self._told(found), bool(left)
+        self._check_columns(newest)
+        leftovers = [name for name in self.store.list(self.aside) if self._number(name) <= newest.commit.number]
+        return self._told(newest), bool(leftovers)
 
     def left_because(self) -> str:
         return ""
 
     def recover(self) -> list[str]:
-        found = self.newest()
-        if found is None:
+        newest = self.newest()
+        if newest is None:
             return []
-        self._check_columns(found)
-        self.sweep(found.commit.number)
-        return self._told(found)
+        self._check_columns(newest)
+        self.sweep(newest.commit.number)
+        return self._told(newest)
 
     def sweep(self, number: int) -> None:
         "Remove what was staged for commits up to a number."
@@ -326,43 +326,44 @@ class OpenTable(FormatAdapter):
     def _number(self, name: str) -> float:
         return staging_number(name[len(self.aside) + 1 :])
 
-    def _check_columns(self, found: Newest) -> None:
+    def _check_columns(self, newest: Newest) -> None:
         "Raises `ColumnsGone`: to go on would add them again, without their values."
-        if found.gone:
-            were = "column" if len(found.gone) == 1 else "columns"
+        if newest.gone:
+            noun = "column" if len(newest.gone) == 1 else "columns"
             raise ColumnsGone(
-                f"{self.location}: another program has dropped or renamed the {were} {', '.join(found.gone)}, which "
-                f"our commit {found.commit.number} has"
+                f"{self.location}: another program has dropped or renamed the {noun} {', '.join(newest.gone)}, which "
+                f"our commit {newest.commit.number} has"
             )
 
-    def _told(self, found: Newest) -> list[str]:
+    def _told(self, newest: Newest) -> list[str]:
         "What others have done to the rows."
         reload = f"dmscdc table rewind {for_shell(self.table)} --reload"
         return [
-            f"{self.location}: version {one.id} ({one.words}) was written by another program, so the table no longer "
-            f"holds what the files say. Restore version {found.version.id}, or load it again: {reload}"
-            for one in found.strangers[:1]
+            f"{self.location}: version {version.id} ({version.words}) was written by another program, so the table no "
+            "longer "
+            f"holds what the files say. Restore version {newest.version.id}, or load it again: {reload}"
+            for version in newest.strangers[:1]
         ]
 
     def check_base(self, transaction: Transaction) -> Newest | None:
         "The predecessor in the table. Raises `CommitConflict`, and `Refused` for a table of others."
-        now = self.newest()
-        if (now.commit.number if now else 0) != transaction.number - 1:
-            if now and now.commit.number >= transaction.number:
-                raise overtaken(self.table, now.commit)
-            gone = f"its commit {transaction.number - 1} is gone"
-            raise CommitConflict(f"{self.table}: {gone}; the next pass plans again")
-        if now is None and next(self.versions(), None):
+        newest = self.newest()
+        if (newest.commit.number if newest else 0) != transaction.number - 1:
+            if newest and newest.commit.number >= transaction.number:
+                raise overtaken(self.table, newest.commit)
+            reason = f"its commit {transaction.number - 1} is gone"
+            raise CommitConflict(f"{self.table}: {reason}; the next pass plans again")
+        if newest is None and next(self.versions(), None):
             raise Refused(
                 f"{self.table}: {self.location} holds a table of the format {self.format} that we did not write. "
                 f"Move it away, or give this table another place: dmscdc init --lake …"
             )
-        return now
+        return newest
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         check_session(spark, self.format)
-        if number is None and (found := self.newest()):
-            return self._rows(spark, found.top, found.commit)
+        if number is None and (newest := self.newest()):
+            return self._rows(spark, newest.top, newest.commit)
         return self._rows(spark, *self._find(number))
 
     def _rows(self, spark: SparkSession, version: Version, commit: Commit) -> DataFrame:
@@ -385,15 +386,15 @@ class OpenTable(FormatAdapter):
         base, clock = self.check_base(transaction), Clock()
         rows = self._rows(spark, base.top, base.commit)
         with clock.step("meet"):
-            found = meet(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
-        types = {c.name: c.type for c in transaction.schema}
-        if not base.commit.rows or any(types.get(c.name) != c.type for c in base.commit.schema):
-            new = frame_as_stored(whole(spark, rows, found), transaction.op_column)
+            outcome = meet(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
+        types = {column.name: column.type for column in transaction.schema}
+        if not base.commit.rows or any(types.get(column.name) != column.type for column in base.commit.schema):
+            new = frame_as_stored(whole(spark, rows, outcome), transaction.op_column)
             write = partial(self.overwrite, spark, new, transaction, base)
         else:
-            some = found if found.changes or transaction.schema != base.commit.schema else None
-            write = partial(self.merge, spark, some, transaction, base)
-        return OpenCommit(self, transaction, base.commit.rows + found.added, write, found.counts, clock)
+            effective = outcome if outcome.changes or transaction.schema != base.commit.schema else None
+            write = partial(self.merge, spark, effective, transaction, base)
+        return OpenCommit(self, transaction, base.commit.rows + outcome.added, write, outcome.counts, clock)
 
     def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> OpenCommit:
         base = self.check_base(transaction)
@@ -401,9 +402,9 @@ class OpenTable(FormatAdapter):
         self.check_session(session)
         if base is None:
             columns = stored_columns(transaction.schema, transaction.op_column)
-            types = ", ".join(f"{quoted(c.name)} {c.type}" for c in columns)
-            first = replace(transaction, partition=())  # its columns are not known yet
-            write = partial(self.overwrite, session, session.createDataFrame([], types), first, None)
+            types = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+            unpartitioned = replace(transaction, partition=())  # its columns are not known yet
+            write = partial(self.overwrite, session, session.createDataFrame([], types), unpartitioned, None)
         else:
             write = partial(self.merge, session, None, transaction, base)
         return OpenCommit(self, transaction, base.commit.rows if base else 0, write)
@@ -421,39 +422,45 @@ class OpenTable(FormatAdapter):
         return ""
 
     def upkeep(self, before: str) -> Upkeep:
-        known = [from_facts(said["number"], said) for one in self.versions() if (said := from_note(one.note))]
-        newest = known[0].number if known else 1
-        stay = [commit.number for commit in known if commit.at >= before or not self.expires]
+        commits = [
+            from_facts(facts["number"], facts) for version in self.versions() if (facts := from_note(version.note))
+        ]
+        newest = commits[0].number if commits else 1
+        stay = [commit.number for commit in commits if commit.at >= before or not self.expires]
         return Upkeep(tuple(filter(None, (self.packs, self.expires))), min(stay, default=newest))
 
     def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
-        if (found := self.newest()) is None:
+        if (planned := self.newest()) is None:
             return
-        if told := self._told(found):  # our note above theirs would hide it
-            raise Refused(told[0])
+        if message := self._told(planned):  # our note above theirs would hide it
+            raise Refused(message[0])
         session = spark()
         self.check_session(session)
-        if told := self.pack(session):
-            yield told
-        now = self.newest()
-        if now.top.id != now.version.id:  # our note must be the newest, so that it stays
-            self._note_again(session, now)
-        if told := self.expire(session, before):
-            yield told
+        if message := self.pack(session):
+            yield message
+        newest = self.newest()
+        if newest.top.id != newest.version.id:  # our note must be the newest, so that it stays
+            self._note_again(session, newest)
+        if message := self.expire(session, before):
+            yield message
 
-    def _note_again(self, spark: SparkSession, now: Newest) -> None:
+    def _note_again(self, spark: SparkSession, newest: Newest) -> None:
         "The note of our newest commit, in a commit that changes nothing."
-        last = now.commit
-        again = Transaction(last, last.position, last.run, last.schema, last.key, last.partition, now.attempt)
-        self.merge(spark, None, again, now, now.version.note)
+        commit = newest.commit
+        transaction = Transaction(
+            commit, commit.position, commit.run, commit.schema, commit.key, commit.partition, newest.attempt
+        )
+        self.merge(spark, None, transaction, newest, newest.version.note)
 
-    def run_merge(self, spark: SparkSession, found: Outcome, transaction: Transaction, target: str, **how: Any) -> None:
+    def run_merge(
+        self, spark: SparkSession, outcome: Outcome, transaction: Transaction, target: str, **how: Any
+    ) -> None:
         "The MERGE of an outcome into a table."
         view, op_column = f"dmscdc_{transaction.attempt}", transaction.op_column
-        frame_as_stored(changed(spark, found), op_column).createOrReplaceTempView(view)
+        frame_as_stored(changed(spark, outcome), op_column).createOrReplaceTempView(view)
         columns = stored_columns(transaction.schema, op_column)
         try:
-            spark.sql(merge_sql(target, view, columns, found, **how)).collect()
+            spark.sql(merge_sql(target, view, columns, outcome, **how)).collect()
         finally:
             spark.catalog.dropTempView(view)
 
@@ -499,16 +506,16 @@ class OwnFiles(OpenTable):
         self.check_layout(transaction)
         try:
             return stage_batch(self, spark, batch, transaction)
-        except LeftToFormat as why:
-            return replace(super().apply(spark, batch, transaction), by_format=str(why))
+        except LeftToFormat as reason:
+            return replace(super().apply(spark, batch, transaction), by_format=str(reason))
 
     def left_because(self) -> str:
         if not (head := self.head()):
             return ""
         try:
             self.base_of(Transaction(head, head.position, head.run, head.schema, head.key, head.partition))
-        except LeftToFormat as why:
-            return str(why)
+        except LeftToFormat as reason:
+            return str(reason)
         return ""
 
     def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
@@ -544,18 +551,22 @@ class FormatLog:  # a `lake.parquet.journal.Log`
 
     def base(
         self,
-        found: Newest | None,  # None: there is no table
+        newest: Newest | None,  # None: there is no table
         transaction: Transaction,
     ) -> Entry | None:
         "The table as a run plans from it. Raises `CommitConflict`, `LeftToFormat`."
         if not self.can_put():
             raise LeftToFormat("it needs hard links, or conditional puts in a bucket")
-        types = {c.name: c.type for c in transaction.schema}
-        if found and (other := [c.name for c in found.commit.schema if types.get(c.name, c.type) != c.type]):
-            raise LeftToFormat(f"the type of {other[0]} changes")
-        if found and found.commit.op_column != transaction.op_column:
+        types = {column.name: column.type for column in transaction.schema}
+        if newest and (
+            retyped := [
+                column.name for column in newest.commit.schema if types.get(column.name, column.type) != column.type
+            ]
+        ):
+            raise LeftToFormat(f"the type of {retyped[0]} changes")
+        if newest and newest.commit.op_column != transaction.op_column:
             raise LeftToFormat("our operation column gets another name")
-        return self.plan(found, transaction)
+        return self.plan(newest, transaction)
 
     def folder_of(self, file: LakeFile) -> str:
         "The folders of a file's partition, below the table: other programs may call them as they like."
@@ -568,7 +579,7 @@ class FormatLog:  # a `lake.parquet.journal.Log`
         "Whether a commit can be put so that another writer's is never put over."
         return self.store.makes_files(self.aside.removesuffix("/aside"))
 
-    def plan(self, found: Newest | None, transaction: Transaction) -> Entry | None:
+    def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
         "What `base` returns, of a format. Raises `CommitConflict`, `LeftToFormat`."
         raise NotImplementedError
 
@@ -581,8 +592,8 @@ class FormatLog:  # a `lake.parquet.journal.Log`
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
         "Raises `LeftToFormat` if one of these files cannot be written again."
-        if other := [file.name for file in files if file.name in self.fixed]:
-            raise LeftToFormat(f"{other[0]} has {self.deletes}, or is larger than {LARGEST >> 20} MB")
+        if unwritable := [file.name for file in files if file.name in self.fixed]:
+            raise LeftToFormat(f"{unwritable[0]} has {self.deletes}, or is larger than {LARGEST >> 20} MB")
 
     def commit(
         self,

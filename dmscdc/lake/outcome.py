@@ -35,11 +35,11 @@ def _rules(
     file, row, soft = names.index(FILE), names.index(ROW), str(batch.soft).lower()
     place = "named_struct('a', regexp_replace({0}{1}, '^.*/', ''), 'b', {0}{1}, 'c', {0}{2})"
     places = (place.format(side, file, row) for side in "on")
-    sets = {name: i for i, some in enumerate(batch.sets) for name in some}
+    sets = {name: i for i, columns in enumerate(batch.sets) for name in columns}
     values = {}
     for i, name in enumerate(names):
-        known, rest = f"writes and h{sets.get(name)}", f"writes and (was_dead or a) then null else o{i} end"
-        values[f"c{i}"] = f"case when {known} then n{i} when {rest}"
+        is_written, otherwise = f"writes and h{sets.get(name)}", f"writes and (was_dead or a) then null else o{i} end"
+        values[f"c{i}"] = f"case when {is_written} then n{i} when {otherwise}"
         if name in (OP, FILE, ROW):
             values[f"c{i}"] = f"if(says, n{i}, o{i})"
         elif name in batch.keys or name not in sets:
@@ -58,22 +58,22 @@ def _rules(
     ]
 
 
-def _same(names: Sequence[str], some: Sequence[str]) -> str:
+def _same(names: Sequence[str], columns: Sequence[str]) -> str:
     "SQL: these columns are as they were; null equals null."
-    return " and ".join(f"o{names.index(name)} <=> c{names.index(name)}" for name in some) or "true"
+    return " and ".join(f"o{names.index(name)} <=> c{names.index(name)}" for name in columns) or "true"
 
 
 def _effects(names: Sequence[str], batch: Batch) -> dict[str, str]:
     "What is counted of a row and its batch row, as SQL."
     source = [name for name in names if name not in (OP, FILE, ROW)]
-    told = [name for name in source if name not in before_images(source, batch.keys).values()]
+    compared = [name for name in source if name not in before_images(source, batch.keys).values()]
     return {
         "idle": f"{_same(names, names)} and not gone",  # also from the same change
         "same": f"{_same(names, source)} and (o0 <=> 'D') = (c0 <=> 'D') and not gone",
         "dies": "gone or (c0 <=> 'D' and not o0 <=> 'D')",
         "fresh": f"writes and not f <=> '{IF_THERE}'",
         "patch": "writes and not a and f <=> 'U'",
-        "clash": f"f <=> '{CAME}' and not o0 <=> 'D' and not a and not ({_same(names, told)})",
+        "clash": f"f <=> '{CAME}' and not o0 <=> 'D' and not a and not ({_same(names, compared)})",
     }
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #a31e32ad
@@ -92,15 +92,15 @@ def _literal(value: Any) -> str:
 
 def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> smallest and largest value, in SQL
     "The bounds of the batch's keys, of types whose order is the same everywhere."
-    types, found = {c.name: c.type for c in lake_columns(batch.schema)}, {}
+    types, bounds = {column.name: column.type for column in lake_columns(batch.schema)}, {}
     files = [describe(url, "", "", batch.keys) for url in files_in(batch.url)]
     files = [file for file in files if file.rows]
     for i, key in enumerate(batch.keys):
         ends = [end for file in files for end in (file.low[i], file.high[i])]
         if ends and None not in ends and types[key].partition("(")[0] in _BOUNDED:
             values = [key_scalar(end, types[key]).as_py() for end in ends]
-            found[key] = (_literal(min(values)), _literal(max(values)))
-    return found
+            bounds[key] = (_literal(min(values)), _literal(max(values)))
+    return bounds
 
 
 def _is_small(batch: Batch) -> bool:
@@ -118,11 +118,11 @@ def _numbered(spark: SparkSession, batch: Batch, names: Sequence[str]) -> DataFr
 def as_wanted(rows: DataFrame, schema: Schema) -> DataFrame:
     "Rows of a table with other columns: types are widened, and new columns are null."
     have = set(rows.columns)
-    wanted = [
-        f"cast({quoted(c.name) if c.name in have else 'null'} as {c.type}) as {quoted(c.name)}"
-        for c in lake_columns(schema)
+    expressions = [
+        f"cast({quoted(column.name) if column.name in have else 'null'} as {column.type}) as {quoted(column.name)}"
+        for column in lake_columns(schema)
     ]
-    return rows.selectExpr(*wanted)
+    return rows.selectExpr(*expressions)
 
 
 def _met(
@@ -134,11 +134,13 @@ def _met(
     keys = [names.index(key) for key in batch.keys]
     for name, (low, high) in bounds.items():
         rows = rows.where(f"{quoted(name)} between {low} and {high}")
-    old, new = rows.toDF(*[f"o{i}" for i in range(len(names))]), _numbered(spark, batch, names)
-    both = old.join(F.broadcast(new) if _is_small(batch) else new, [F.col(f"o{k}") == F.col(f"n{k}") for k in keys])
-    for some in _rules(names, batch):
-        both = both.withColumns({name: F.expr(rule) for name, rule in some.items()})
-    return both
+    stored, new = rows.toDF(*[f"o{i}" for i in range(len(names))]), _numbered(spark, batch, names)
+    joined = stored.join(
+        F.broadcast(new) if _is_small(batch) else new, [F.col(f"o{k}") == F.col(f"n{k}") for k in keys]
+    )
+    for rules in _rules(names, batch):
+        joined = joined.withColumns({name: F.expr(rule) for name, rule in rules.items()})
+    return joined
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #6f69f659
 _FLAGS = ("gone", "idle", "same", "dies", "fresh", "patch", "clash")
@@ -150,9 +152,9 @@ def _stale(spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[s
 
     keys = list(map(quoted, batch.keys))
     has = batch_frame(spark, batch).select(*keys)
-    left = rows.where(F.col(FILE).isin(*batch.replaces)).join(has, list(batch.keys), "left_anti")
+    without_batch = rows.where(F.col(FILE).isin(*batch.replaces)).join(has, list(batch.keys), "left_anti")
     flags = [F.lit(name in ("gone", "dies")).alias(name) for name in (*_FLAGS, "met")]
-    return left.select(*map(quoted, names)).toDF(*[f"c{i}" for i in range(len(names))]).select("*", *flags)
+    return without_batch.select(*map(quoted, names)).toDF(*[f"c{i}" for i in range(len(names))]).select("*", *flags)
 
 
 @dataclass(frozen=True)
@@ -176,33 +178,37 @@ def meet(
     "Let the batch meet the table's rows, and write down what these become."
     from pyspark.sql import functions as F
 
-    names = [c.name for c in lake_columns(batch.schema)]
+    names = [column.name for column in lake_columns(batch.schema)]
     rows, bounds = as_wanted(rows, batch.schema), key_bounds(batch)
     met = _met(spark, rows, batch, names, bounds).withColumn("met", F.lit(True))
     met = met.select(*[f"c{i}" for i in range(len(names))], *_FLAGS, "met")
     if batch.replaces:
         met = met.unionByName(_stale(spark, rows, batch, names))
     met.write.parquet(spark_url(url))
-    found = _read(spark, batch, url)
-    wanted = {name: F.count(F.when(F.col(name), 1)) for name in (*_FLAGS, "met")}
-    wanted |= {"updated": F.count(F.when(~F.col("same") & ~F.col("dies"), 1)), "all": F.count("*")}
-    n = found.agg(*[F.coalesce(value, F.lit(0)).alias(name) for name, value in wanted.items()]).collect()[0].asDict()
+    outcome_rows = _read(spark, batch, url)
+    counters = {name: F.count(F.when(F.col(name), 1)) for name in (*_FLAGS, "met")}
+    counters |= {"updated": F.count(F.when(~F.col("same") & ~F.col("dies"), 1)), "all": F.count("*")}
+    numbers = (
+        outcome_rows.agg(*[F.coalesce(value, F.lit(0)).alias(name) for name, value in counters.items()])
+        .collect()[0]
+        .asDict()
+    )
     deletes = batch.folded.keys - batch.folded.writes
     counts = {
-        "inserted": batch.folded.writes - n["fresh"],
-        "updated": n["updated"],
-        "deleted": n["dies"],
-        "unchanged": n["same"] + deletes - (n["met"] - n["fresh"]),
-        "unmatched": batch.folded.patches - n["patch"],
-        "clashes": n["clash"],
+        "inserted": batch.folded.writes - numbers["fresh"],
+        "updated": numbers["updated"],
+        "deleted": numbers["dies"],
+        "unchanged": numbers["same"] + deletes - (numbers["met"] - numbers["fresh"]),
+        "unmatched": batch.folded.patches - numbers["patch"],
+        "clashes": numbers["clash"],
     }
-    changes = counts["inserted"] > 0 or n["idle"] < n["all"]
-    return Outcome(batch, url, bounds, counts, counts["inserted"] - n["gone"], changes)
+    changes = counts["inserted"] > 0 or numbers["idle"] < numbers["all"]
+    return Outcome(batch, url, bounds, counts, counts["inserted"] - numbers["gone"], changes)
 
 
 def _read(spark: SparkSession, batch: Batch, url: str) -> DataFrame:
     "What `meet` has written."
-    types = ", ".join(f"c{i} {c.type}" for i, c in enumerate(lake_columns(batch.schema)))
+    types = ", ".join(f"c{i} {column.type}" for i, column in enumerate(lake_columns(batch.schema)))
     flags = ", ".join(f"{name} boolean" for name in (*_FLAGS, "met"))
     return spark.read.schema(f"{types}, {flags}").parquet(read_url(url))
 
@@ -214,11 +220,11 @@ def inserts(spark: SparkSession, outcome: Outcome) -> DataFrame:
     "Rows of the batch that the table does not have: Op, the source's columns, _cdc_file, _cdc_row."
     from pyspark.sql import functions as F
 
-    batch, names = outcome.batch, [c.name for c in lake_columns(outcome.batch.schema)]
+    batch, names = outcome.batch, [column.name for column in lake_columns(outcome.batch.schema)]
     keys = [names.index(key) for key in batch.keys]
-    there = _read(spark, batch, outcome.url).select(*[f"c{k}" for k in keys])
+    stored = _read(spark, batch, outcome.url).select(*[f"c{k}" for k in keys])
     rows = _numbered(spark, batch, names).where(f"w and not f <=> '{IF_THERE}'")
-    fresh = rows.join(there, [F.col(f"n{k}") == F.col(f"c{k}") for k in keys], "left_anti")
+    fresh = rows.join(stored, [F.col(f"n{k}") == F.col(f"c{k}") for k in keys], "left_anti")
     return fresh.select(*[f"n{i}" for i in range(len(names))]).toDF(*names)
 
 
@@ -229,10 +235,10 @@ def changed(
     "The rows that change, at most one for each key."
     from pyspark.sql import functions as F
 
-    names = [c.name for c in lake_columns(outcome.batch.schema)]
-    old = _read(spark, outcome.batch, outcome.url).where("not idle")
-    old = old.select(*[f"c{i}" for i in range(len(names))], "gone").toDF(*names, GONE)
-    return old.unionByName(inserts(spark, outcome).withColumn(GONE, F.lit(False)))
+    names = [column.name for column in lake_columns(outcome.batch.schema)]
+    stored = _read(spark, outcome.batch, outcome.url).where("not idle")
+    stored = stored.select(*[f"c{i}" for i in range(len(names))], "gone").toDF(*names, GONE)
+    return stored.unionByName(inserts(spark, outcome).withColumn(GONE, F.lit(False)))
 
 
 def whole(
@@ -241,11 +247,11 @@ def whole(
     outcome: Outcome,
 ) -> DataFrame:  # the lake's columns
     "The table after the batch, all rows: for a commit that changes the types of columns."
-    names = [quoted(c.name) for c in lake_columns(outcome.batch.schema)]
+    names = [quoted(column.name) for column in lake_columns(outcome.batch.schema)]
     keys = list(outcome.batch.keys)
     done = changed(spark, outcome)
-    rest = as_wanted(rows, outcome.batch.schema).join(done.select(*map(quoted, keys)), keys, "left_anti")
-    return rest.select(*names).unionByName(done.where(f"not {GONE}").select(*names))
+    untouched = as_wanted(rows, outcome.batch.schema).join(done.select(*map(quoted, keys)), keys, "left_anti")
+    return untouched.select(*names).unionByName(done.where(f"not {GONE}").select(*names))
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #6ecac183
 def merge_sql(
@@ -256,13 +262,13 @@ def merge_sql(
     evolves: bool = False,  # the table gets columns that it lacks
 ) -> str:
     "The MERGE of changed rows."
-    keys, names = list(map(quoted, outcome.batch.keys)), [quoted(c.name) for c in columns]
+    keys, names = list(map(quoted, outcome.batch.keys)), [quoted(column.name) for column in columns]
     on = [f"t.{key} = s.{key}" for key in keys]
     on += [f"t.{quoted(key)} between {low} and {high}" for key, (low, high) in outcome.bounds.items()]
     values = ", ".join(f"{name} = s.{name}" for name in names if name not in keys)
-    into, of = ", ".join(names), ", ".join(f"s.{name}" for name in names)
+    into, source_values = ", ".join(names), ", ".join(f"s.{name}" for name in names)
     return (
         f"merge {'with schema evolution ' if evolves else ''}into {target} t using {source} s on {' and '.join(on)} "
         f"when matched and s.{GONE} then delete when matched then update set {values} "
-        f"when not matched and not s.{GONE} then insert ({into}) values ({of})"
+        f"when not matched and not s.{GONE} then insert ({into}) values ({source_values})"
     )

@@ -98,15 +98,15 @@ def check_mirror(
         )
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-014
-def _as_set(what: str, columns: tuple[str, ...]) -> str:
+def _as_set(setting: str, columns: tuple[str, ...]) -> str:
     "The part of `dmscdc table set` that sets key or partition."
-    return f"--{what} {for_shell(','.join(columns))}" if columns or what == "partition" else "--insert-only"
+    return f"--{setting} {for_shell(','.join(columns))}" if columns or setting == "partition" else "--insert-only"
 
 
 def laid_out(head: Commit) -> tuple[str, ...]:  # columns and expressions
     "By what a table's rows were laid out."
-    of = {c.name: c.of for c in head.schema}
-    return tuple(of.get(name) or name for name in head.partition)
+    expressions = {column.name: column.of for column in head.schema}
+    return tuple(expressions.get(name) or name for name in head.partition)
 
 
 def set_otherwise(
@@ -121,21 +121,21 @@ def set_otherwise(
     if not (head and head.rows):
         return ""
     pairs = (("key", key, head.key), ("partition", partition, laid_out(head)))
-    other = [(what, wanted, has) for what, wanted, has in pairs if wanted != has]
+    differing = [(setting, asked_for, has) for setting, asked_for, has in pairs if asked_for != has]
     if sorted(key) == sorted(head.key):  # the same columns identify a row, in whatever order
-        other = [one for one in other if one[0] != "key"]
+        differing = [difference for difference in differing if difference[0] != "key"]
     if op_column != head.op_column:
-        other.append(("op-column", (op_column,), (head.op_column,)))
-    said = [
-        f"its {what} is set to {','.join(wanted) or 'none'}, its lake was written "
-        f"{f'with {what} ' + ','.join(has) if has else f'without a {what}'}"
-        for what, wanted, has in other
+        differing.append(("op-column", (op_column,), (head.op_column,)))
+    clauses = [
+        f"its {setting} is set to {','.join(asked_for) or 'none'}, its lake was written "
+        f"{f'with {setting} ' + ','.join(has) if has else f'without a {setting}'}"
+        for setting, asked_for, has in differing
     ]
-    again = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
+    advice = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
     if not has_load:
-        back = " ".join(_as_set(what, has) for what, _, has in other)
-        again = f"only a new full load rewrites it; set it back: `dmscdc table set {for_shell(table)} {back}`"
-    return f"{'; '.join(said)}; {again}" if other else ""
+        back = " ".join(_as_set(setting, has) for setting, _, has in differing)
+        advice = f"only a new full load rewrites it; set it back: `dmscdc table set {for_shell(table)} {back}`"
+    return f"{'; '.join(clauses)}; {advice}" if differing else ""
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-017
 @dataclass(frozen=True)
@@ -174,16 +174,16 @@ def _text(value: Any) -> str | None:
 
 
 def shown_row(
-    what: str,  # inserted, updated, deleted
-    was: Mapping[str, Any],  # the row before; of a new row itself
-    now: Mapping[str, Any],  # the row afterwards; of a removed row itself
+    kind: str,  # inserted, updated, deleted
+    before: Mapping[str, Any],  # the row before; of a new row itself
+    after: Mapping[str, Any],  # the row afterwards; of a removed row itself
     names: Sequence[str],  # of the columns that are told
     key: Sequence[str],
 ) -> dict[str, Any]:  # what; key: name and value of each column; cells: name, before, after
     "A changed row."
-    sides = [None if what == "inserted" else was, None if what == "deleted" else now]
-    cells = [[n, *[None if side is None else _text(side.get(n)) for side in sides]] for n in names[:SHOWN]]
-    return {"what": what, "key": [[n, _text(was.get(n))] for n in key], "cells": cells}
+    sides = [None if kind == "inserted" else before, None if kind == "deleted" else after]
+    cells = [[name, *[None if side is None else _text(side.get(name)) for side in sides]] for name in names[:SHOWN]]
+    return {"what": kind, "key": [[name, _text(before.get(name))] for name in key], "cells": cells}
 
 # %% ../../notebooks/07_lake/01_table.ipynb #c45f12d0
 def lake_columns(
@@ -198,8 +198,8 @@ def stored_columns(
     op_column: str,  # the name of our operation column; NO_OP: none
 ) -> Schema:
     "The columns of a lake as its readers see them."
-    op, *rest = lake_columns(schema)
-    return (*[replace(op, name=op_column)] * (op_column != NO_OP), *rest)
+    op, *columns = lake_columns(schema)
+    return (*[replace(op, name=op_column)] * (op_column != NO_OP), *columns)
 
 
 def frame_as_stored(
@@ -226,7 +226,10 @@ def to_facts(
 ) -> dict[str, Any]:  # plain JSON values
     "What a commit keeps of its transaction."
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    schema = [[c.name, c.type, c.of] if c.of else [c.name, c.type] for c in transaction.schema]
+    schema = [
+        [column.name, column.type, column.of] if column.of else [column.name, column.type]
+        for column in transaction.schema
+    ]
     return {
         "position": dict(transaction.position),
         "run": transaction.run,
@@ -252,16 +255,18 @@ _KINDS = {"position": dict, "run": str, "schema": list, "key": list, "partition"
 def from_facts(
     number: int,  # of the commit
     facts: Mapping[str, Any],
-    **more: int,  # files and folders
+    **counts: int,  # files and folders
 ) -> Commit:
     "A commit from what was kept. Raises `ValueError` and similar errors for invalid facts."
     check_kinds(facts, _KINDS)
     str(Position.from_json(facts["position"]))  # raises if it is not a position
-    kept = {name: facts[name] for name in ("position", "run", "rows", "at")}
-    kept["op_column"] = facts.get("op_column", OP)
-    check_kinds(kept, {"op_column": str})
-    schema = tuple(Column(*c) for c in facts["schema"])
-    return Commit(number, schema=schema, key=tuple(facts["key"]), partition=tuple(facts["partition"]), **kept, **more)
+    fields = {name: facts[name] for name in ("position", "run", "rows", "at")}
+    fields["op_column"] = facts.get("op_column", OP)
+    check_kinds(fields, {"op_column": str})
+    schema = tuple(Column(*column) for column in facts["schema"])
+    return Commit(
+        number, schema=schema, key=tuple(facts["key"]), partition=tuple(facts["partition"]), **fields, **counts
+    )
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-020
 class Clock:
@@ -311,12 +316,12 @@ class LoadFiles:
     @property
     def rows(self) -> int:
         "Rows of all files."
-        return sum(f.rows for f in self.footers)
+        return sum(footer.rows for footer in self.footers)
 
     @property
     def bytes(self) -> int:
         "Bytes of all files before compression."
-        return sum(f.bytes for f in self.footers)
+        return sum(footer.bytes for footer in self.footers)
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-029
 @dataclass(frozen=True)
@@ -433,6 +438,6 @@ def open_lake(
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> LakeTable:
     "Open the lake table of an item, without a request. Raises `FormatMissing`, `UnsupportedStore`."
-    known = {"folder": item.folder, "catalog": catalog if item.format in IN_CATALOG else ""}
-    settings = {name: value for name, value in known.items() if value}
+    options = {"folder": item.folder, "catalog": catalog if item.format in IN_CATALOG else ""}
+    settings = {name: value for name, value in options.items() if value}
     return open_table(item.format, item.out_path or lake, item.table, **settings)

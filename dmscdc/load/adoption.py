@@ -26,14 +26,15 @@ def is_adoption(instruction: Mapping | None) -> bool:
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #68a51643
 def ahead_of(
-    asked: Mapping | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
+    instruction: Mapping | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
     position: Position,  # of its newest commit
 ) -> str:  # "" where the old solution is not ahead
     "What is said when the 2019 solution claims to have applied more than a lake of ours."
-    if not asked or change_order(asked["last"]) <= change_order(position.last or "0.parquet"):
+    if not instruction or change_order(instruction["last"]) <= change_order(position.last or "0.parquet"):
         return ""
     return (
-        f"the 2019 solution says that it has applied {asked['last']}, but this lake has commits of ours and stands at "
+        f"the 2019 solution says that it has applied {instruction['last']}, but this lake has commits of ours and "
+        "stands at "
         f"{position}, from where we go on. Stop its Glue trigger, if it runs still, and reload the table to be certain"
     )
 
@@ -42,7 +43,7 @@ def _raw_footers(task: Task, plan: Plan) -> list[Footer]:
     "Footers of raw files: the first of the load, the last one applied, and all that wait."
     applied = [RawFile(path, size, 0) for path, size in plan.before.window]
     files = (*plan.before.load_files[:1], *applied, *plan.changes)
-    return read_footers({f.path: task.landing.url(task.table, f.path) for f in files})
+    return read_footers({file.path: task.landing.url(task.table, file.path) for file in files})
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #e136f6d4
 def adopted_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
@@ -51,7 +52,7 @@ def adopted_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
     schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
     check_key(table, schema, task.key)
     for name in task.partition:  # of which the lake has only the names of folders
-        if name not in [c.name for c in schema]:
+        if name not in [column.name for column in schema]:
             raise Refused(
                 f"{table}: no raw file that is still in the landing has the partition column {name}, so its type is "
                 "not known. The lake can be taken over as soon as a change file has come"

@@ -27,17 +27,17 @@ def advance(
     **changes,  # other parts of the position
 ) -> Position:
     "The position after a commit."
-    now = dict(f.identity for f in applied)
-    was = [name for name in (*(f.identity for f in older), *base.window) if name[0] in now]
-    total = base.applied and plus(less(base.applied, tally(was)), tally(now.items()))
+    now = dict(file.identity for file in applied)
+    applied_before = [name for name in (*(file.identity for file in older), *base.window) if name[0] in now]
+    total = base.applied and plus(less(base.applied, tally(applied_before)), tally(now.items()))
     names = {**dict(base.window), **now}
-    last = max([base.last, *names], key=change_order)
-    known = min(base.window_start, known_from or base.window_start, key=change_order)
-    begin = max(known, day_before(last), key=change_order) if last else ""
-    kept = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
-    window = tuple(sorted(kept, key=lambda name: change_order(name[0])))
+    newest = max([base.last, *names], key=change_order)
+    start = min(base.window_start, known_from or base.window_start, key=change_order)
+    begin = max(start, day_before(newest), key=change_order) if newest else ""
+    recent = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
+    window = tuple(sorted(recent, key=lambda name: change_order(name[0])))
     shrunk = base.shrunk and begin == base.window_start
-    moved = replace(base, last=last, window=window, window_start=begin, shrunk=shrunk, applied=total, **changes)
+    moved = replace(base, last=newest, window=window, window_start=begin, shrunk=shrunk, applied=total, **changes)
     return fit_window(moved)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-013
@@ -48,10 +48,10 @@ def union(
     "Change files of both, the landing's where there are two."
     if archive is None or not archive.changes:
         return listing.changes, frozenset()
-    here = {f.path: f for f in listing.changes}
-    there = {f.path: f for f in archive.changes if f.path not in here}
-    both = sorted([*here.values(), *there.values()], key=lambda f: f.order)
-    return tuple(both), frozenset(there)
+    in_landing = {file.path: file for file in listing.changes}
+    in_archive = {file.path: file for file in archive.changes if file.path not in in_landing}
+    files = sorted([*in_landing.values(), *in_archive.values()], key=lambda file: file.order)
+    return tuple(files), frozenset(in_archive)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-017
 @dataclass(frozen=True)
@@ -102,32 +102,36 @@ def sort_out(
     kinds: dict[str, list[RawFile]] = {kind: [] for kind in Arrivals.__dataclass_fields__}
     for file in files:
         kinds[kind_of(file)].append(file)
-    return Arrivals(**{kind: tuple(found) for kind, found in kinds.items()})
+    return Arrivals(**{kind: tuple(of_kind) for kind, of_kind in kinds.items()})
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-025
 def gone_names(files: Iterable[RawFile], position: Position) -> list[str]:  # paths in order
     "Applied files of the window that are no longer there as they were."
-    there = {f.identity for f in files}
-    return [path for path, size in position.window if (path, size) not in there]
+    present = {file.identity for file in files}
+    return [path for path, size in position.window if (path, size) not in present]
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-026
 def split_late(
     late: Sequence[RawFile],
-    gone: Sequence[str],  # both in order
+    missing: Sequence[str],  # both in order
 ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
     "A late file cannot be applied if a file that sorts after it is gone."
-    newest = change_order(gone[-1]) if gone else ("", "")
-    return tuple(f for f in late if f.order > newest), tuple(f for f in late if f.order <= newest)
+    newest = change_order(missing[-1]) if missing else ("", "")
+    return tuple(file for file in late if file.order > newest), tuple(file for file in late if file.order <= newest)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-029
-def is_copied(found: Arrivals, position: Position) -> bool:
+def is_copied(arrivals: Arrivals, position: Position) -> bool:
     "All we should know was put since the last listing; where we know no file, two from before the window tell it."
-    known = found.applied + found.other
-    late = [f for f in found.too_late if f.order > position.floor]
+    applied = arrivals.applied + arrivals.other
+    late = [file for file in arrivals.too_late if file.order > position.floor]
     if position.applied and len(late) >= position.applied[0] - len(position.window):  # else some are gone, who knows
-        if tally(f.identity for f in late) != position.older:
+        if tally(file.identity for file in late) != position.older:
             return False
-    return len(found.too_late) > (not known) and not found.old and all(f.time > position.listed_at for f in known)
+    return (
+        len(arrivals.too_late) > (not applied)
+        and not arrivals.old
+        and all(file.time > position.listed_at for file in applied)
+    )
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #by-tally-2
 def split_at(
@@ -135,22 +139,24 @@ def split_at(
     floor: tuple[str, str],  # of a position
 ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # up to it, after it
     "What does not count, and what comes after it."
-    found = tuple(files)
-    return tuple(f for f in found if f.order <= floor), tuple(f for f in found if f.order > floor)
+    listed = tuple(files)
+    return tuple(file for file in listed if file.order <= floor), tuple(file for file in listed if file.order > floor)
 
 
-def by_tally(found: Arrivals, position: Position) -> Arrivals:
+def by_tally(arrivals: Arrivals, position: Position) -> Arrivals:
     "Old files and those that come too late, as the tally of applied files tells them apart."
-    (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (found.old, found.too_late))
-    if position.applied is None or is_copied(found, position):
-        return found
+    (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (arrivals.old, arrivals.too_late))
+    if position.applied is None or is_copied(arrivals, position):
+        return arrivals
     applied = identify_applied(position, old, late)
     if applied is None:
         count = position.applied[0] - len(position.window)
-        return replace(found, unlike=old if len(old) >= count else ())  # fewer: moved away, or not listed
-    others = tuple(f for f in (*old, *late) if f not in applied)
-    old, too_late = (tuple(sorted(files, key=lambda f: f.order)) for files in (obsolete + applied, over + others))
-    return replace(found, old=old, too_late=too_late)
+        return replace(arrivals, unlike=old if len(old) >= count else ())  # fewer: moved away, or not listed
+    unidentified = tuple(file for file in (*old, *late) if file not in applied)
+    old, too_late = (
+        tuple(sorted(files, key=lambda file: file.order)) for files in (obsolete + applied, over + unidentified)
+    )
+    return replace(arrivals, old=old, too_late=too_late)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-035
 class PlanKind(Word):
@@ -198,14 +204,14 @@ class Plan:
         return as_json(self)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-038
-def count(number: int, thing: str = "change file") -> str:
+def count(number: int, noun: str = "change file") -> str:
     "A number and what it counts, in the right number: 1 change file, 2 change files."
-    return f"{number:,} {thing}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def some(files: Iterable[RawFile | str]) -> str:
     "Names, the first ten of them."
-    paths = [f if isinstance(f, str) else f.path for f in files]
+    paths = [file if isinstance(file, str) else file.path for file in files]
     return ", ".join(paths[:10]) + (f" and {len(paths) - 10:,} more" if len(paths) > 10 else "")
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-040
@@ -216,13 +222,13 @@ def _work(plan: Plan) -> list[str]:
         words.append(f"go on from the 2019 solution ({plan.before})")
     if plan.load:
         verb = "initial load" if plan.before is None else f"replace the table by load {plan.load_number}"
-        words.append(f"{verb} ({count(len(plan.load), 'file')}, {sum(f.size for f in plan.load):,} bytes)")
+        words.append(f"{verb} ({count(len(plan.load), 'file')}, {sum(file.size for file in plan.load):,} bytes)")
     if plan.changes:
         names = dict.fromkeys((plan.changes[0].name, plan.changes[-1].name))
         words.append(f"{count(len(plan.changes))} ({' to '.join(names)})")
     if plan.late:
-        again = count(len(plan.reapplied), "later file")
-        words.append(f"{count(len(plan.late), 'late file')}, with {again} again for their keys")
+        later_files = count(len(plan.reapplied), "later file")
+        words.append(f"{count(len(plan.late), 'late file')}, with {later_files} again for their keys")
     if plan.empties:
         words.append(f"the table loses all rows: {plan.empties}")
     if plan.obsolete:
@@ -303,7 +309,7 @@ def only_load(
 def as_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {
-        name: [{"path": f.path, "size": f.size, "time": f.time} for f in getattr(plan, name)]
+        name: [{"path": file.path, "size": file.size, "time": file.time} for file in getattr(plan, name)]
         for name in ("load", "changes", "late", "reapplied", "obsolete")
     }
     plain = {name: getattr(plan, name) for name in ("kind", "sentence", "waits", "load_number", "instruction")}
@@ -320,16 +326,16 @@ def as_json(plan: Plan) -> dict:
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-054
 def changed_inputs(plan: Plan, listing: Listing) -> list[str]:  # of landing and archive together
     "Inputs that are no longer what the plan says, a sentence each."
-    there = {f.path: f for f in listing.load + listing.changes}
+    listed = {listed_file.path: listed_file for listed_file in listing.load + listing.changes}
     words = []
     for file in plan.inputs:
-        now = there.get(file.path)
-        if now is None:
+        present = listed.get(file.path)
+        if present is None:
             words.append(f"{plan.table}: {file.path} is gone")
-        elif now.size != file.size:
-            words.append(f"{plan.table}: {file.path} had {file.size:,} bytes and has {now.size:,}")
-        elif now.time != file.time:
-            words.append(f"{plan.table}: {file.path} was put again ({clock(now.time)})")
+        elif present.size != file.size:
+            words.append(f"{plan.table}: {file.path} had {file.size:,} bytes and has {present.size:,}")
+        elif present.time != file.time:
+            words.append(f"{plan.table}: {file.path} was put again ({clock(present.time)})")
     return words
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-056

@@ -53,7 +53,7 @@ def rows_by_file(rows: Iterable[RawRow]) -> dict[str, Collection[int]]:
 # %% ../../notebooks/08_load/08_batch.ipynb #cell-022
 def load_file(task: Task, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
     "The first file of the load, unless it is CSV."
-    return {f.path: task.landing.url(task.table, f.path) for f in load[:1] if not is_csv(f.path)}
+    return {file.path: task.landing.url(task.table, file.path) for file in load[:1] if not is_csv(file.path)}
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b0cd4304
 def change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
@@ -93,10 +93,10 @@ class Reading:
 # %% ../../notebooks/08_load/08_batch.ipynb #6130bcd4
 def _kinds_of(plan: Plan, resumed: Sequence[RawFile]) -> dict[str, str]:  # by path; new files are not named
     "The roles of a batch's files."
-    kinds = {f.path: "late" for f in plan.late}
-    kinds |= {f.path: "again" for f in (*plan.reapplied, *resumed)}
+    kinds = {file.path: "late" for file in plan.late}
+    kinds |= {file.path: "again" for file in (*plan.reapplied, *resumed)}
     if resumed:  # the new files have changes from before applied ones, as late files do
-        kinds = {f.path: "late" for f in plan.changes} | kinds
+        kinds = {file.path: "late" for file in plan.changes} | kinds
     return kinds
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b360b888
@@ -145,7 +145,7 @@ def fold_files(
         soft=task.soft,
         only_inserts=not task.key,
         texts=partition_texts(task, files.schema),
-        had=tuple(c.name for c in table_schema),
+        had=tuple(column.name for column in table_schema),
     )
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f5eee223

@@ -44,7 +44,7 @@ def check_columns(
 # %% ../../notebooks/08_load/05_columns.ipynb #afebabde
 def _check_partition(task: Task, schema: Schema, column: str) -> None:
     "A partition column is one of the table, and can name folders where the lake has them. Raises `Refused`."
-    types = {c.name: c.type for c in schema}
+    types = {known_column.name: known_column.type for known_column in schema}
     advice = f"Set another: dmscdc table set {for_shell(task.table)} --partition …"
     if column not in types:
         carried = ", ".join(types)
@@ -78,7 +78,7 @@ def partition_texts(
     "Partition columns that hold texts, where these become names of folders."
     if not task.lake.hive_folders:
         return ()
-    return tuple(c.name for c in schema if c.name in task.partition and c.type == "string")
+    return tuple(column.name for column in schema if column.name in task.partition and column.type == "string")
 
 # %% ../../notebooks/08_load/05_columns.ipynb #7ca43ce4
 def has_unfit(column: str) -> SparkColumn:
@@ -127,8 +127,8 @@ def replaced_columns(
     schema: Schema,  # after it
 ) -> tuple[str, ...]:  # a sentence each
     "What a reload changed in the columns."
-    before = {c.name: c.type for c in base.schema} if base else {}
-    after = {c.name: c.type for c in schema}
+    before = {column.name: column.type for column in base.schema} if base else {}
+    after = {column.name: column.type for column in schema}
     if not before:
         return ()
     only_in_changes = {STANDARD, *(f"BI_{name}" for name in before)}  # a rule of the task adds them to changes alone
@@ -148,7 +148,7 @@ def replaced_columns(
 # %% ../../notebooks/08_load/05_columns.ipynb #22c97e9f
 def note_number(task: Task, schema: Schema) -> str:  # "" where it is a text, or there is none
     "A change sequence whose type rounds it: what a person must know."
-    rounded = next((c for c in schema if c.name.upper() == STANDARD and c.type != "string"), None)
+    rounded = next((column for column in schema if column.name.upper() == STANDARD and column.type != "string"), None)
     if not rounded:
         return ""
     return (

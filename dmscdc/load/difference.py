@@ -63,7 +63,7 @@ def pending_difference(
     transaction: Transaction,
     load: ChangeFiles,
     difference: Difference,
-    aside: Sequence[SetAside],  # rows of the load that cannot be applied
+    quarantined: Sequence[SetAside],  # rows of the load that cannot be applied
     note: str,  # what a person must know of them
     clock: Clock,
 ) -> PendingLoad:
@@ -72,19 +72,19 @@ def pending_difference(
         pending = task.lake.apply(spark, difference.batch, transaction)
     else:
         pending = task.lake.advance(transaction, lambda: spark)
-    rows = load.rows - len(aside)
+    rows = load.rows - len(quarantined)
     unchanged = rows - difference.inserted - difference.updated
 
     def result(written: Written) -> LoadResult:
         return LoadResult(
             replace(written, unchanged=written.unchanged + unchanged),  # the lake was given only what differs
-            files=files_of(plan.load, load.footers, {f.path: "load" for f in plan.load}),
+            files=files_of(plan.load, load.footers, {file.path: "load" for file in plan.load}),
             read=load.rows,
             keys=rows + difference.deleted,  # no row of the load names those
             notes=tuple(filter(None, [note, note_too_fine(task.table, written.commit)])),
             seconds=clock.seconds | written.seconds,
-            aside=len(aside),
-            not_applied=tuple(aside[:NAMED]),
+            aside=len(quarantined),
+            not_applied=tuple(quarantined[:NAMED]),
         )
 
     return PendingLoad(pending, result)

@@ -49,13 +49,17 @@ def _truncate_rows(marked: DataFrame, table: str) -> list[Row]:  # base name, fi
     return truncates
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #2126e13c
-def _has_later(marked: DataFrame, last: Row) -> bool:
+def _has_later(marked: DataFrame, truncate: Row) -> bool:
     "Whether a row before the last TRUNCATE has a later change sequence."
     from pyspark.sql import functions as F
 
-    place = F.lit(last[NAME]).alias(NAME), F.lit(last[FILE]).alias(FILE), F.lit(last[ROW]).cast("bigint").alias(ROW)
+    place = (
+        F.lit(truncate[NAME]).alias(NAME),
+        F.lit(truncate[FILE]).alias(FILE),
+        F.lit(truncate[ROW]).cast("bigint").alias(ROW),
+    )
     is_before = F.struct(NAME, FILE, ROW) < F.struct(*place)
-    return bool(last["number"]) and not marked.where(is_before & (F.col("number") > last["number"])).isEmpty()
+    return bool(truncate["number"]) and not marked.where(is_before & (F.col("number") > truncate["number"])).isEmpty()
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #a2ea25b5
 def emptied_by(
@@ -73,7 +77,7 @@ def emptied_by(
     rows = read_changes(spark, files)
     number = F.when(proves(sequence), digits_in(sequence)) if sequence else F.lit(None).cast("string")
     marked = rows.select(NAME, FILE, ROW, OP, F.coalesce(number, F.lit("")).alias("number"))
-    again: list[RawRow] = []
+    repeated: list[RawRow] = []
     unseen: list[RawRow] = []
     newest: Row | None = None
     for truncate in _truncate_rows(marked, table):
@@ -81,7 +85,7 @@ def emptied_by(
         number_of = truncate["number"]
         is_late = change_order(place.path) < newest_file  # its place among what was applied is known
         if number_of and number_of <= last_emptied:
-            again.append(place)
+            repeated.append(place)
         elif number_of and number_of <= newest_applied and not is_late:
             unseen.append(place)
         else:
@@ -89,7 +93,7 @@ def emptied_by(
             last_emptied = max(last_emptied, number_of)
             newest_applied = max(newest_applied, number_of)
     if newest is None:
-        return Emptied(None, tuple(again), tuple(unseen))
+        return Emptied(None, tuple(repeated), tuple(unseen))
     return Emptied(RawRow(newest[FILE], newest[ROW]), (), (), newest["number"], _has_later(marked, newest))
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #60c3eb6c
@@ -122,7 +126,7 @@ def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Positi
 def _check_truncate(task: Task, before: Position, file: RawFile, row: int) -> None:
     "A TRUNCATE whose place among what was applied is known. Raises `Refused`."
     place = f"row {row + 1:,} of {file.path} empties the table (TRUNCATE)"
-    if before.base_files and file.time < min(f.time for f in before.base_files):
+    if before.base_files and file.time < min(load_file.time for load_file in before.base_files):
         raise Refused(
             f"{task.table}: {place}, and the file was put before "
             "the load: nothing was applied. If the load was read after it, leave out the files from before: dmscdc "
@@ -164,11 +168,11 @@ def prepare_truncated(
 ) -> PendingLoad:
     "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
     path, row = emptied.last
-    file = next(f for f in files if f.path == path)
+    file = next(batch_file for batch_file in files if batch_file.path == path)
     before = Position.from_json(head.position)
     _check_truncate(task, before, file, row)
     position = _position_on(emptied, before, plan.after)
-    later_files = tuple(f for f in files if f.order >= file.order)
+    later_files = tuple(batch_file for batch_file in files if batch_file.order >= file.order)
     later_plan = replace(
         plan,
         before=position,
@@ -178,7 +182,9 @@ def prepare_truncated(
         late=(),
         reapplied=(),
     )
-    needless = [f for f in files if f.order < file.order and f not in plan.reapplied]
+    needless = [
+        batch_file for batch_file in files if batch_file.order < file.order and batch_file not in plan.reapplied
+    ]
     message = f"{count(head.rows, 'row')} removed: row {row + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
     if needless:
         message = f"{message}; {count(len(needless))} before it not needed ({some(needless)})"

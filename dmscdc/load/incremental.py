@@ -170,10 +170,10 @@ def _fold_with_applied(
         with clock.step("fold", reading.rows):
             unseen = never_seen(on_demand, task, head, reading.changes, folded.earlier, newest)
     together = _open_batch(spark, task, plan, head, files, clock, reading.skipped, folded.earlier)
-    again = _fold_batch(spark, task, plan, head, together, clock)
-    if isinstance(again, Emptied):
-        return again
-    return replace(again, never_seen=unseen, older=folded.older + again.older)
+    refolded = _fold_batch(spark, task, plan, head, together, clock)
+    if isinstance(refolded, Emptied):
+        return refolded
+    return replace(refolded, never_seen=unseen, older=folded.older + refolded.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #666cd9b7
 def _fold_keyless(spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch) -> FoldedBatch:
@@ -183,8 +183,10 @@ def _fold_keyless(spark: SparkSession, task: Task, plan: Plan, head: Commit, fol
     applied = dict(Position.from_json(head.position).window)
     sent_again = rows_sent_again(spark, task, head, changes, folded.batch, folded.earlier, applied)
     in_load = repeats_of_load(spark, task, head, changes, reading.files)
-    asked = (plan.instruction or {}).get("kind")
-    is_again = asked in (Instruct.REPLAY, Instruct.REWIND) or any(f.path in applied for f in changes.footers)
+    instruction = (plan.instruction or {}).get("kind")
+    is_again = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
+        footer.path in applied for footer in changes.footers
+    )
     repeats = [*(in_load if task.doubles else []), *sent_again.rows]
     met = apply_without_key(spark, task, changes, folded.batch, repeats, is_again, _staged(task, reading))
     counts = replace(met.batch.folded, lowest=sent_again.lowest)  # of what is new
@@ -239,7 +241,7 @@ def _prepare_batch(
         with clock.step("fold", reading.rows):
             folded = _meet_applied(spark, task, plan, head, folded, is_complete=not unreadable_files)
         if folded.earlier and task.key:
-            files = sorted([*folded.earlier, *files], key=lambda f: f.order)
+            files = sorted([*folded.earlier, *files], key=lambda file: file.order)
             folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
     if isinstance(folded, Emptied):
         return prepare_truncated(spark, task, plan, head, files, folded)
@@ -249,11 +251,11 @@ def _prepare_batch(
             folded = _fold_keyless(on_demand, task, plan, head, folded)
         folded = _with_remarks(spark, task, head, folded)
     position = _position_after(plan, head, folded)
-    position, aside = list_not_applied(spark, task, plan, head, folded, unreadable_files, position)
+    position, not_applied = list_not_applied(spark, task, plan, head, folded, unreadable_files, position)
     transaction = replace(folded.reading.transaction, position=position.to_commit())
     pending = task.lake.apply(on_demand, folded.batch, transaction)
     return PendingLoad(
-        pending, lambda written: result_of(spark, task, plan, head, folded, aside, clock.seconds, written)
+        pending, lambda written: result_of(spark, task, plan, head, folded, not_applied, clock.seconds, written)
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
@@ -271,7 +273,7 @@ def _only_aside(
     position = replace(
         plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv, redone=before.redone
     )
-    position, note = put_aside(task, position, head, after_drop(before, plan), {f.path for f in files}, rows)
+    position, note = put_aside(task, position, head, after_drop(before, plan), {file.path for file in files}, rows)
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     message = f"{count(len(unreadable_files), 'file')} put aside"
 
@@ -283,14 +285,14 @@ def _only_aside(
 # %% ../../notebooks/08_load/16_incremental.ipynb #ed08beec
 def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
     "Fold change files onto the table. Raises `Refused`."
-    files = sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda f: f.order)
+    files = sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda file: file.order)
     try:
         return _prepare_batch(spark, task, plan, head, files, {})
     except Unreadable:
         unreadable_files = unreadable(task, plan, head, files) if task.aside else {}
         if not unreadable_files:
             raise
-    readable = [f for f in files if f.path not in unreadable_files]
+    readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
         return _only_aside(spark, task, plan, head, files, unreadable_files)
     return _prepare_batch(spark, task, plan, head, readable, unreadable_files)
@@ -304,10 +306,10 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
         unreadable_files = unreadable(task, plan, head, plan.changes) if task.aside else {}
         if not unreadable_files:
             raise
-        footers = open_files(task, [f for f in plan.changes if f.path not in unreadable_files], head).footers
+        footers = open_files(task, [file for file in plan.changes if file.path not in unreadable_files], head).footers
     if footers:
         columns_after(task, head, footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
     settings = ((), task.key, task.partition)
-    first = Transaction(head, position, task.run, *settings, op_column="" if head else task.op_column)
-    return PendingLoad(task.lake.advance(first, spark))
+    transaction = Transaction(head, position, task.run, *settings, op_column="" if head else task.op_column)
+    return PendingLoad(task.lake.advance(transaction, spark))

@@ -39,14 +39,14 @@ def load_rows(
     task: Task,
     load: ChangeFiles,
     number: int,  # of the load
-    aside: int = 0,  # how many of the rows are put aside
+    quarantined: int = 0,  # how many of the rows are put aside
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
     from pyspark.sql import functions as F
 
     check_sound(spark, load.urls, load.bytes)  # before Spark reads: it could not say which file is damaged
-    raw = without_aside(task, load, read_changes(spark, load), aside)
-    columns = [quoted(c.name) for c in load.schema]
+    raw = without_aside(task, load, read_changes(spark, load), quarantined)
+    columns = [quoted(column.name) for column in load.schema]
     file = F.concat(FILE, F.lit(f"#{number}"))  # a reload uses the same names again
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
@@ -57,9 +57,9 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, has_asi
     Raises `Refused`."""
     from pyspark.sql import functions as F
 
-    footers = tuple(f for f in files.footers if OP in [c.name for c in f.schema])
+    footers = tuple(footer for footer in files.footers if OP in [column.name for column in footer.schema])
     with ThreadPoolExecutor(16) as pool:  # most files can say by their ends that they hold nothing else
-        if all(pool.map(lambda f: holds_only(files.urls[f.path], f.path, OP, "I"), footers)):
+        if all(pool.map(lambda footer: holds_only(files.urls[footer.path], footer.path, OP, "I"), footers)):
             return
     rows = without_aside(task, files, read_changes(spark, replace(files, footers=footers)), has_aside)
     if row := rows.where(~F.col(OP).eqNullSafe("I")).select(FILE, ROW, OP).first():
@@ -70,12 +70,12 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, has_asi
         )
 
 # %% ../../notebooks/08_load/07_initial.ipynb #27406b45
-def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles, aside: Sequence[SetAside] = ()) -> None:
+def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles, quarantined: Sequence[SetAside] = ()) -> None:
     "The key identifies the rows of a load, and each partition can name a folder. Raises `Refused`."
-    _check_load_ops(spark, task, files, bool(aside))
-    if task.key and aside:
-        rows = without_aside(task, files, read_changes(spark, files), len(aside))
-        check_counted(str(task.table), rows, task.key, files.rows - len(aside))
+    _check_load_ops(spark, task, files, bool(quarantined))
+    if task.key and quarantined:
+        rows = without_aside(task, files, read_changes(spark, files), len(quarantined))
+        check_counted(str(task.table), rows, task.key, files.rows - len(quarantined))
     elif task.key:
         check_unique(spark, str(task.table), files, task.key)
     for column in partition_texts(task, files.schema):
@@ -90,14 +90,14 @@ def replace_table(
     transaction: Transaction,
     load: ChangeFiles,
     number: int,  # of the load
-    aside: int = 0,  # how many of its rows are put aside
+    quarantined: int = 0,  # how many of its rows are put aside
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
-    if task.lake.can_copy(transaction) and not aside:
+    if task.lake.can_copy(transaction) and not quarantined:
         return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), transaction)
-    rows = load_rows(spark, task, load, number, aside)
+    rows = load_rows(spark, task, load, number, quarantined)
     try:
-        return task.lake.replace(spark, rows, transaction, load.rows - aside, load.bytes)
+        return task.lake.replace(spark, rows, transaction, load.rows - quarantined, load.bytes)
     except LostRows:
         refuse_lost(spark, load)  # names the file
         raise
@@ -114,7 +114,7 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
     "The highest change sequence of what the load makes obsolete."
     before = Position.from_json(head.position) if head else Position()
     applied_paths = dict(before.window)
-    if not any(f.path in applied_paths for f in plan.changes):
+    if not any(file.path in applied_paths for file in plan.changes):
         return max(before.sequence or "", before.loaded_sequence)
     # A rewind: the changes since the load count again, and those from before the same load still do not.
     is_same_load = plan.after.cut and {*plan.load} == {*before.load_files}
@@ -122,12 +122,12 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
 def _position_of_load(
-    task: Task, plan: Plan, head: Commit | None, opened: OpenFiles, aside: Sequence[SetAside]
+    task: Task, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
     "Where the table stands once the load is committed."
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
-    return put_aside(task, position, head, Position(), (), aside)
+    return put_aside(task, position, head, Position(), (), quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
 def _open_load(task: Task, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
@@ -150,18 +150,18 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
         with clock.step("Spark's start"):
             spark()
     with clock.step("check key", load.rows):
-        aside = load_rows_aside(spark, task, load, opened.bad)
-        _check_rows(on_demand, task, load, aside)
-    position, note = _position_of_load(task, plan, head, opened, aside)
+        quarantined = load_rows_aside(spark, task, load, opened.bad)
+        _check_rows(on_demand, task, load, quarantined)
+    position, note = _position_of_load(task, plan, head, opened, quarantined)
     settings = (load.schema, task.key, task.partition)
     transaction = Transaction(head, position.to_commit(), task.run, *settings, op_column=task.op_column)
     if takes_difference(task, plan, head, load.schema):
         with clock.step("compare with the table", load.rows):
-            rows = load_rows(spark(), task, load, plan.load_number, len(aside))
+            rows = load_rows(spark(), task, load, plan.load_number, len(quarantined))
             difference = compare_with_table(spark(), task, plan, transaction, load, rows)
-        return pending_difference(spark(), task, plan, transaction, load, difference, aside, note, clock)
-    pending = replace_table(on_demand, task, transaction, load, plan.load_number, len(aside))
-    return PendingLoad(pending, lambda written: _load_result(task, plan, head, load, aside, note, clock, written))
+        return pending_difference(spark(), task, plan, transaction, load, difference, quarantined, note, clock)
+    pending = replace_table(on_demand, task, transaction, load, plan.load_number, len(quarantined))
+    return PendingLoad(pending, lambda written: _load_result(task, plan, head, load, quarantined, note, clock, written))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d41b285b
 def _load_result(
@@ -169,7 +169,7 @@ def _load_result(
     plan: Plan,
     head: Commit | None,
     load: ChangeFiles,
-    aside: Sequence[SetAside],
+    quarantined: Sequence[SetAside],
     note: str,
     clock: Clock,
     written: Written,
@@ -178,12 +178,12 @@ def _load_result(
     notes = [note, note_too_fine(task.table, written.commit), note_number(task, load.schema)]
     return LoadResult(
         written,
-        files=files_of(plan.load, load.footers, {f.path: "load" for f in plan.load}),
-        read=written.inserted + len(aside),
+        files=files_of(plan.load, load.footers, {file.path: "load" for file in plan.load}),
+        read=written.inserted + len(quarantined),
         keys=written.inserted,
         schema=replaced_columns(head, load.schema),
         notes=tuple(filter(None, notes)),
         seconds=clock.seconds | written.seconds,
-        aside=len(aside),
-        not_applied=tuple(aside[:NAMED]),
+        aside=len(quarantined),
+        not_applied=tuple(quarantined[:NAMED]),
     )

@@ -47,7 +47,7 @@ def ordered_rows(spark: SparkSession, files: ChangeFiles) -> DataFrame:
     "The rows of change files, and `_cdc_at`, their order: by file, then by row."
     from pyspark.sql import functions as F
 
-    numbers = [(f.path, number) for number, f in enumerate(files.footers)]
+    numbers = [(file.path, number) for number, file in enumerate(files.footers)]
     numbered = spark.createDataFrame(numbers, f"{FILE} string, _cdc_number bigint")
     rows = read_changes(spark, files).join(F.broadcast(numbered), FILE)
     return rows.withColumn(AT, F.col("_cdc_number") * 2**40 + F.col(ROW)).drop("_cdc_number")
@@ -58,7 +58,7 @@ def images_of(files: ChangeFiles, batch: Batch) -> dict[str, str]:  # empty wher
     if not batch.folded.left_out:
         return {}
     added_by_task = [sequence_column(files)]
-    return images_of_all(files.schema, [f.schema for f in files.footers], added_by_task)
+    return images_of_all(files.schema, [footer.schema for footer in files.footers], added_by_task)
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #dc1098b0
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def _values_of(files: ChangeFiles, tables: Iterable[Schema]) -> SparkColumn:
     "What can be compared: the columns that all of some tables or files have."
     from pyspark.sql import functions as F
 
-    names = [OP, *(c.name for c in files.schema if not c.of)]
-    carried = [{c.name for c in schema} for schema in tables]
+    names = [OP, *(column.name for column in files.schema if not column.of)]
+    carried = [{column.name for column in schema} for schema in tables]
     return F.struct(*(quoted(name) for name in names if all(name in columns for columns in carried)))
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #1167f64e
@@ -85,14 +85,14 @@ def _twice_in_batch(rows: DataFrame, files: ChangeFiles) -> DataFrame:  # _cdc_f
 
     column = sequence_column(files)
     of_one_sequence = Window.partitionBy(quoted(column)).orderBy(AT)
-    values = _values_of(files, [f.schema for f in files.footers])
+    values = _values_of(files, [footer.schema for footer in files.footers])
     is_same = values.eqNullSafe(F.first(values).over(of_one_sequence))
     marked = rows.withColumns({"_cdc_nth": F.row_number().over(of_one_sequence), "_cdc_same": is_same})
     return marked.where("_cdc_nth > 1").select(FILE, ROW, "_cdc_same")
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #62459984
 def _had_by(
-    others: DataFrame,  # with the column of the change sequence
+    applied_rows: DataFrame,  # with the column of the change sequence
     file_name: SparkColumn,  # of their files
     values: SparkColumn,  # to compare with
     rows: DataFrame,
@@ -104,9 +104,9 @@ def _had_by(
     from pyspark.sql import functions as F
 
     column = sequence_column(files)
-    others = others.where(digits_in(column) >= batch.folded.lowest.sequence)
-    others = others.select(quoted(column), file_name.alias("_cdc_had"), values.alias("_cdc_values"))
-    pairs = rows.withColumn("_cdc_now", values).join(others, column)
+    applied_rows = applied_rows.where(digits_in(column) >= batch.folded.lowest.sequence)
+    applied_rows = applied_rows.select(quoted(column), file_name.alias("_cdc_had"), values.alias("_cdc_values"))
+    pairs = rows.withColumn("_cdc_now", values).join(applied_rows, column)
     # A file that is applied again was sent again only by files before it: a later one is itself the repeat.
     pairs = pairs.where((F.col("_cdc_had") < F.col(NAME)) | ~F.col(FILE).isin(*applied))
     return pairs.groupBy(FILE, ROW).agg(F.expr("max(_cdc_now <=> _cdc_values)").alias("_cdc_same"))
@@ -133,28 +133,28 @@ def rows_sent_again(
     if resumed:
         earlier = applied_changes(task, head, resumed)
         if sequence_column(earlier) == column:
-            values = _values_of(files, [f.schema for f in earlier.footers])
-            had = _had_by(read_changes(spark, earlier), F.col(NAME), values, rows, files, batch, applied)
-            repeats = repeats.union(had)
+            values = _values_of(files, [footer.schema for footer in earlier.footers])
+            in_earlier = _had_by(read_changes(spark, earlier), F.col(NAME), values, rows, files, batch, applied)
+            repeats = repeats.union(in_earlier)
     if lowest and lowest.sequence <= (Position.from_json(head.position).sequence or ""):
         values = _values_of(files, [head.schema])
         table = task.lake.read(spark)
         repeats = repeats.union(_had_by(table, F.lit(None), values, rows, files, batch, applied))
-    again: dict[RawRow, bool] = {}
+    resent: dict[RawRow, bool] = {}
     for row in repeats.collect():
         place = RawRow(row[FILE], row[ROW])
-        again[place] = again.get(place, False) or row["_cdc_same"]
-    return SentAgain(again, _lowest_without(spark, rows, column, again) if again else lowest)
+        resent[place] = resent.get(place, False) or row["_cdc_same"]
+    return SentAgain(resent, _lowest_without(spark, rows, column, resent) if resent else lowest)
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #9310be79
 def _lowest_without(
-    spark: SparkSession, rows: DataFrame, column: str, again: Collection[RawRow]
+    spark: SparkSession, rows: DataFrame, column: str, resent: Collection[RawRow]
 ) -> FileSequence | None:
     "The lowest change sequence of the rows that were not sent again."
-    repeats = spark.createDataFrame([*again], f"{FILE} string, {ROW} bigint")
+    repeats = spark.createDataFrame([*resent], f"{FILE} string, {ROW} bigint")
     new = rows.join(repeats, [FILE, ROW], "left_anti")
-    first = new.orderBy(quoted(column)).select(digits_in(column), FILE).first()
-    return FileSequence(*first) if first else None
+    lowest = new.orderBy(quoted(column)).select(digits_in(column), FILE).first()
+    return FileSequence(*lowest) if lowest else None
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #c13f3d08
 _SHORTLY = timedelta(minutes=15)  # after the load, in which DMS still writes files of changes from before its end
@@ -165,14 +165,14 @@ def repeats_of_load(
 ) -> list[RawRow]:
     "Inserts of a table without a key that are equal to rows of its load, in files closed until shortly after it."
     load = Position.from_json(head.position)
-    ended = datetime.fromtimestamp(max((f.time for f in load.load_files), default=0.0), timezone.utc)
-    near = {f.path for f in raw_files if f.stamp and f.stamp <= ended + _SHORTLY}
-    chosen = replace(files, footers=tuple(f for f in files.footers if f.path in near))
+    ended = datetime.fromtimestamp(max((file.time for file in load.load_files), default=0.0), timezone.utc)
+    closed_soon = {file.path for file in raw_files if file.stamp and file.stamp <= ended + _SHORTLY}
+    chosen = replace(files, footers=tuple(file for file in files.footers if file.path in closed_soon))
     if not chosen.footers or not load.base_files:
         return []
-    carried = {c.name for f in read_footers(load_file(task, load.load_files)) for c in f.schema}
+    carried = {column.name for file in read_footers(load_file(task, load.load_files)) for column in file.schema}
     added_by_task = (task.csv.timestamp, sequence_column(files))  # DMS has no sequence for a row of a load
-    names = [c.name for c in head.schema if not c.of and c.name not in added_by_task]
+    names = [column.name for column in head.schema if not column.of and column.name not in added_by_task]
     names = [name for name in names if not carried or name in carried]
     table = task.lake.read(spark)
     of_load = table.where(table[FILE].endswith(f"#{load.load}"))
@@ -236,20 +236,26 @@ def note_missed(
     "Updates and deletes that met no equal row."
     if not misses:
         return []
-    s = "s" if misses != 1 else ""
+    plural = "s" if misses != 1 else ""
     fact = (
-        f"{misses:,} update{s} or delete{s} found no row equal to the one before the change; such updates were "
+        f"{misses:,} update{plural} or delete{plural} found no row equal to the one before the change; such updates "
+        "were "
         "inserted as new rows. "
     )
     if early:
-        were = f"{some(early)} {'was' if len(early) == 1 else 'were'} put before the load, which may have the changes"
+        early_words = (
+            f"{some(early)} {'was' if len(early) == 1 else 'were'} put before the load, which may have the changes"
+        )
         return [
-            f"{fact}{were}. If it does, leave such files out: dmscdc table rewind {for_shell(task.table)} --reload "
+            f"{fact}{early_words}. If it does, leave such files out: dmscdc table rewind {for_shell(task.table)} "
+            "--reload "
             "--supersede. If you do not know, let DMS load the table again"
         ]
     if is_first:
-        same = "Either the load has these changes already, or a task has sent them twice, and a reload applies the same"
-        return [f"{fact}{same} files. To be certain, let DMS load the table again"]
+        explanation = (
+            "Either the load has these changes already, or a task has sent them twice, and a reload applies the same"
+        )
+        return [f"{fact}{explanation} files. To be certain, let DMS load the table again"]
     return [f"{fact}A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #f50750cf
@@ -257,10 +263,11 @@ def note_left_out(task: Task, left_out: LeftOut) -> str:
     "Updates and deletes of a table without a key; else empty."
     if not left_out.total:
         return ""
-    were = "1 update or delete was" if left_out.total == 1 else f"{left_out.total:,} updates and deletes were"
-    first = left_out.rows[0]
+    count_words = "1 update or delete was" if left_out.total == 1 else f"{left_out.total:,} updates and deletes were"
+    first_row = left_out.rows[0]
     return (
-        f"{task.table} has no key: {were} not applied, the first is row {first.row + 1:,} of {first.path}. All of "
+        f"{task.table} has no key: {count_words} not applied, the first is row {first_row.row + 1:,} of "
+        f"{first_row.path}. All of "
         f"them: `dmscdc quarantine show {for_shell(task.table)}`. If columns identify its rows, set them: "
         f"`dmscdc table set {for_shell(task.table)} --key …`, then reload: "
         f"`dmscdc table rewind {for_shell(task.table)} --reload`. If none do, let the task write before images of all "

@@ -34,8 +34,8 @@ def acquire(
         return state.renew(Lease(table, owner, 0.0, fence), HOLD)
     lease = state.acquire(table, f"by hand, process {os.getpid()}", _HOLD_BY_HAND)
     if lease is None:
-        other = state.holder(table).owner
-        raise Busy(f"{table}: {other} is at work on it; wait for it, or see dmscdc status")
+        holder = state.holder(table).owner
+        raise Busy(f"{table}: {holder} is at work on it; wait for it, or see dmscdc status")
     return lease
 
 
@@ -44,7 +44,7 @@ def leased(state: State, table: TableRef, owner: str, fence: int) -> Iterator[Ca
     "Work under the lease, which the call that is yielded renews; our own is given back."
     lease = acquire(state, table, owner, fence)
     try:
-        with decided_by(lambda *asked: state.decide(table, *asked)):
+        with decided_by(lambda *arguments: state.decide(table, *arguments)):
             yield lambda: state.renew(lease, HOLD if owner else _HOLD_BY_HAND)
     finally:
         if not owner:

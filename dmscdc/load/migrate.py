@@ -37,10 +37,10 @@ def _divided(
     plain: ParquetTable,  # one of them
 ) -> tuple[set[str], set[str]]:  # the files of plain Parquet, and the other's
     "All files of two tables in one place, hidden ones too."
-    head, here = plain.journal.head(), set(store.list(place, hidden=True))
-    ours = {f"{place}/{file.name}" for file in head.files} if head else set()
+    head, present = plain.journal.head(), set(store.list(place, hidden=True))
+    plain_files = {f"{place}/{file.name}" for file in head.files} if head else set()
     journal = {name for name in store.list(f"_dmscdc/{place}") if "/journal/" in name}
-    return ours & here | journal, here - ours
+    return plain_files & present | journal, present - plain_files
 
 
 def _delete(store: LogStore, names: Iterable[str], place: str) -> None:
@@ -54,11 +54,11 @@ def _delete(store: LogStore, names: Iterable[str], place: str) -> None:
 
 def _remove(store: LogStore, place: str) -> int:
     "Remove the files of a table that has moved."
-    beside = set(store.list(f"_dmscdc/{place}"))
+    entries = set(store.list(f"_dmscdc/{place}"))
     mark, noted = f"_dmscdc/{place}/moving", f"_dmscdc/{place}/moved.json"
-    old = json.loads(store.read(noted)) if noted in beside else []
-    _delete(store, [*old, noted, mark], place)
-    return len(old)
+    old_names = json.loads(store.read(noted)) if noted in entries else []
+    _delete(store, [*old_names, noted, mark], place)
+    return len(old_names)
 
 # %% ../../notebooks/08_load/21_migrate.ipynb #475d477e
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ def _check(item: TableItem, format: str, head: int) -> None:
     if not head:
         raise Refused(f"{item.table} holds nothing yet: dmscdc table set {for_shell(item.table)} --format {format}")
     if head != item.commit:
-        again = f"dmscdc pass --only {for_shell(item.table)}"
-        raise Refused(f"{item.table}: lake and state do not agree. Bring them together: {again}")
+        command = f"dmscdc pass --only {for_shell(item.table)}"
+        raise Refused(f"{item.table}: lake and state do not agree. Bring them together: {command}")
     if "parquet" not in (item.format, format):
-        first = f"dmscdc table migrate {for_shell(item.table)} --format parquet"
-        raise Refused(f"{item.table}: from {item.format} to {format} it goes by plain Parquet. First: {first}")
+        first_step = f"dmscdc table migrate {for_shell(item.table)} --format parquet"
+        raise Refused(f"{item.table}: from {item.format} to {format} it goes by plain Parquet. First: {first_step}")
 
 
 def migrate(
@@ -102,33 +102,38 @@ def migrate(
 ) -> Moved:
     "Move a table to another format. Raises `UnknownTable`, `Refused`, `FormatMissing`, `Busy`, `CommitConflict`."
     check_format(format, table)
-    known = open_state(state, landing)
-    with leased(known, table, "", 0) as renew:
-        if (item := known.get(table)) is None:
+    state_store = open_state(state, landing)
+    with leased(state_store, table, "", 0) as renew:
+        if (item := state_store.get(table)) is None:
             raise UnknownTable(f"no table {table} in the state, so there is nothing to move")
         store, place = open_store(item.out_path or lake), item.folder or f"{table.schema}/{table.name}"
-        old, new = open_lake(item, lake, catalog), open_lake(replace(item, format=format), lake, catalog)
-        head = old.head()
+        old_table, new = open_lake(item, lake, catalog), open_lake(replace(item, format=format), lake, catalog)
+        head = old_table.head()
         if item.format == format:
             return Moved(table, format, head.rows if head else 0, _remove(store, place))
         _check(item, format, head.number if head else 0)
         session = spark(format if item.format == "parquet" else item.format)
-        plain, is_old = (old, True) if item.format == "parquet" else (new, False)
+        plain, is_old = (old_table, True) if item.format == "parquet" else (new, False)
         mark, noted = f"_dmscdc/{place}/moving", f"_dmscdc/{place}/moved.json"
         if mark in store.list(f"_dmscdc/{place}"):  # of a move that died
             _delete(store, [noted, *sorted(_divided(store, place, plain)[is_old])], place)
         else:
             store.create(mark, b"")
         settings = (head.schema, head.key, head.partition)
-        first = Transaction(None, head.position, "migrate", *settings, op_column=head.op_column)
-        pending = new.replace(session, old.read(session), first, head.rows, head.rows * _ROW)
+        first_commit = Transaction(None, head.position, "migrate", *settings, op_column=head.op_column)
+        pending = new.replace(session, old_table.read(session), first_commit, head.rows, head.rows * _ROW)
         renew()
         done = pending.commit().commit
         if (count := new.read(session).count()) != head.rows:
             raise LakeDamaged(f"{table}: {head.rows:,} rows were to move, {count:,} arrived. It is still {item.format}")
-        left = _divided(store, place, plain)[not is_old]
-        store.create(noted, json.dumps(sorted(left)).encode())
+        old_files = _divided(store, place, plain)[not is_old]
+        store.create(noted, json.dumps(sorted(old_files)).encode())
         position = Position.from_json(done.position)
-        known.change(table, lambda one: replace(with_position(one, position, done.number, head.number), format=format))
+        state_store.change(
+            table,
+            lambda settings_before: replace(
+                with_position(settings_before, position, done.number, head.number), format=format
+            ),
+        )
         catalogued = sync_table(catalog, new)
         return Moved(table, format, head.rows, _remove(store, place), catalogued.notes)

@@ -99,9 +99,9 @@ def note_clashes(task: Task, written: Written) -> str:
     "Rows that took the key of another row, which had not left it before in this batch."
     if not written.clashes:
         return ""
-    were = "was" if written.clashes == 1 else "were"
+    verb = "was" if written.clashes == 1 else "were"
     return (
-        f"{count(written.clashes, 'row')} {were} given a key that another row still had. If one statement changed "
+        f"{count(written.clashes, 'row')} {verb} given a key that another row still had. If one statement changed "
         f"both, and DMS split it over two files, the other row's change may remove the wrong one. "
         f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
     )
@@ -125,17 +125,17 @@ def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
     if not written.unmatched or task.from_stream:
         return ""
     images = {f"BI_{name}" for name in task.key}
-    images_left_out = [c.name for c in left_out if c.name in images]
+    images_left_out = [column.name for column in left_out if column.name in images]
     reload = f"dmscdc table rewind {for_shell(task.table)} --reload"
-    were = "was" if written.unmatched == 1 else "were"
-    fact = f"{count(written.unmatched, 'update')} met no row and {were} inserted"
+    verb = "was" if written.unmatched == 1 else "were"
+    fact = f"{count(written.unmatched, 'update')} met no row and {verb} inserted"
     if images_left_out:
         return (
             f"{fact}; the before images that tell of changed keys ({', '.join(images_left_out)}) are left out "
             f"(--schema-policy keep). To follow them: dmscdc table set {for_shell(task.table)} --schema-policy evolve, "
             f"then {reload}"
         )
-    if images & {c.name for c in written.commit.schema}:
+    if images & {column.name for column in written.commit.schema}:
         return f"{fact}: a file came late, or inserts are missing. A reload brings what the files have: {reload}"
     return (
         f"{fact}: a key was changed at the source (the row with the old key is still in the lake), or inserts are "
@@ -147,8 +147,8 @@ def say_on_top(task: Task, early: Sequence[RawFile]) -> str:
     "Change files that were put before the load. A stream's always overlap with its load, and the sequence orders both."
     if not early or task.from_stream:
         return ""
-    were, they = ("were", "they change") if early[1:] else ("was", "it changes")
+    verb, clause = ("were", "they change") if early[1:] else ("was", "it changes")
     return (
-        f"{some(early)} {were} put before the load and {were} applied on top of it. If the load has what {they}: "
+        f"{some(early)} {verb} put before the load and {verb} applied on top of it. If the load has what {clause}: "
         f"dmscdc table rewind {for_shell(task.table)} --reload --supersede"
     )

@@ -79,21 +79,21 @@ def list_not_applied(
     reading = folded.reading
     urls = reading.opened.urls
     rows = rows_not_applied(spark, task, folded, unreadable)
-    others = changed_elsewhere(task, before, reading.files, urls)
+    replaced_files = changed_elsewhere(task, before, reading.files, urls)
     paths = {*reading.kinds, *unreadable, *urls}
     has_list = reading.skipped or folded.sent_again or folded.left_out.rows  # also where bad rows refuse the batch
     task = replace(task, aside=task.aside or task.doubles or (task.repeats if has_list else ""))
     position, note = put_aside(
-        task, position, head, after_drop(before, plan), paths, rows, others, urls, folded.left_out
+        task, position, head, after_drop(before, plan), paths, rows, replaced_files, urls, folded.left_out
     )
-    replaced = note_replaced(task.table, [f for f in others if f.path in (before.aside or {})])
+    replaced = note_replaced(task.table, [file for file in replaced_files if file.path in (before.aside or {})])
     return position, NotApplied(tuple(rows), note, replaced)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #83c56a18
 def _early_files(before: Position, folded: FoldedBatch) -> list[RawFile]:
     "The new files that were put before the load."
-    first_of_load = min((f.time for f in before.base_files), default=0.0)
-    return [f for f in folded.reading.files if f.time < first_of_load and folded.reading.is_new(f.path)]
+    first_of_load = min((file.time for file in before.base_files), default=0.0)
+    return [file for file in folded.reading.files if file.time < first_of_load and folded.reading.is_new(file.path)]
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #3a27864d
 def _note_origin(task: Task, plan: Plan, folded: FoldedBatch) -> str:
@@ -115,7 +115,7 @@ def _notes_misses(task: Task, before: Position, folded: FoldedBatch) -> list[str
 def _notes_order(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, written: Written) -> Iterator[str]:
     "What is odd about the order and the keys of changes; empty texts for what is not."
     applied = dict(Position.from_json(head.position).window)
-    late = [f for f in plan.late if f.path not in applied]  # a file that is read again was in time once
+    late = [file for file in plan.late if file.path not in applied]  # a file that is read again was in time once
     batch = folded.batch
     yield note_left_out(task, folded.left_out)
     yield note_late(task, batch, late)
@@ -130,7 +130,13 @@ def _notes_order(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, writ
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #04c0bb14
 def notes_of(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch, aside: NotApplied, written: Written
+    spark: OpenSession,
+    task: Task,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
+    not_applied: NotApplied,
+    written: Written,
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     before = Position.from_json(head.position)
@@ -138,8 +144,8 @@ def notes_of(
     applied = dict(before.window)
     new_in_load = [row for row in folded.in_load if row.path not in applied]  # of the others it was said
     notes = [
-        aside.note,
-        aside.note_replaced,
+        not_applied.note,
+        not_applied.note_replaced,
         _note_origin(task, plan, folded),
         folded.note_useless,
         _note_lacking(task, plan, before, folded),
@@ -153,14 +159,14 @@ def notes_of(
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #906cc01b
 def doubts_of(
-    task: Task, plan: Plan, head: Commit, folded: FoldedBatch, aside: NotApplied, written: Written
+    task: Task, plan: Plan, head: Commit, folded: FoldedBatch, not_applied: NotApplied, written: Written
 ) -> tuple[str, ...]:
     "The notes that stay true until a reload, or until a person accepts them."
     before = Position.from_json(head.position)
     doubts = [
         note_clashes(task, written),
         note_partial_move(task, folded.batch),
-        aside.note_replaced,
+        not_applied.note_replaced,
         folded.note_useless,
         _note_origin(task, plan, folded),
         *_notes_misses(task, before, folded),
@@ -189,7 +195,7 @@ def result_of(
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
-    aside: NotApplied,
+    not_applied: NotApplied,
     seconds: Mapping[str, float],  # until the commit
     written: Written,
 ) -> LoadResult:
@@ -197,7 +203,9 @@ def result_of(
     reading = folded.reading
     counts = folded.batch.folded
     footers = reading.opened.footers
-    is_repeat = [row.reason in NOT_MISSING for row in aside.rows if row.row is not None and reading.is_new(row.path)]
+    is_repeat = [
+        row.reason in NOT_MISSING for row in not_applied.rows if row.row is not None and reading.is_new(row.path)
+    ]
     keys = counts.keys
     if folded.batch.replaces:  # a file that is applied again speaks of the rows that it no longer holds, too
         keys = sum(getattr(written, name) for name in COUNTED)
@@ -207,14 +215,14 @@ def result_of(
         read=sum(footer.rows for footer in footers if reading.is_new(footer.path)),
         keys=keys,
         schema=reading.evolution.sentences,
-        notes=notes_of(spark, task, plan, head, folded, aside, written),
+        notes=notes_of(spark, task, plan, head, folded, not_applied, written),
         seconds=seconds | written.seconds,
         message=message_of_batch(task, plan, head, folded, written),
-        doubts=doubts_of(task, plan, head, folded, aside, written),
+        doubts=doubts_of(task, plan, head, folded, not_applied, written),
         aside=is_repeat.count(False),
         repeated=is_repeat.count(True),
         left_out=sum(rows for path, rows in folded.left_out.counts.items() if reading.is_new(path)),
-        not_applied=(*aside.rows, *folded.left_out.rows)[:NAMED],
+        not_applied=(*not_applied.rows, *folded.left_out.rows)[:NAMED],
         moved=counts.renamed,
         unlogged=counts.unlogged,
     )

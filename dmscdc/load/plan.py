@@ -67,37 +67,39 @@ class Situation:
     def asks(self, kind: Instruct) -> bool:
         return bool(self.asked) and self.asked["kind"] == kind
 
-    def command(self, verb: str, rest: str = "") -> str:
-        return f"`dmscdc table {verb} {for_shell(self.table)}{rest and ' ' + rest}`"
+    def command(self, verb: str, arguments: str = "") -> str:
+        return f"`dmscdc table {verb} {for_shell(self.table)}{arguments and ' ' + arguments}`"
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        found = by_tally(sort_out(self.files, self.before, self.archived), self.before)
-        if not self.any_age or is_copied(found, self.before):
-            return found
-        over, late = split_at((*found.too_late, *found.held), self.before.floor)
-        late = tuple(sorted((*found.late, *late), key=lambda f: f.order))
-        return replace(found, late=late, too_late=(), held=(), old=(*found.old, *over))  # over: the scan came later
+        arrivals = by_tally(sort_out(self.files, self.before, self.archived), self.before)
+        if not self.any_age or is_copied(arrivals, self.before):
+            return arrivals
+        over, late = split_at((*arrivals.too_late, *arrivals.held), self.before.floor)
+        late = tuple(sorted((*arrivals.late, *late), key=lambda file: file.order))
+        return replace(
+            arrivals, late=late, too_late=(), held=(), old=(*arrivals.old, *over)
+        )  # over: the scan came later
 
     @property
     def older(self) -> tuple[RawFile, ...]:
         "Files from before the window that are there and applied."
-        found, before = self.arrivals, self.before
-        old, late = (split_at(files, before.floor)[1] for files in (found.old, found.too_late))
-        is_copy = is_copied(found, before) and before.older in (None, tally(f.identity for f in late))
+        arrivals, before = self.arrivals, self.before
+        old, late = (split_at(files, before.floor)[1] for files in (arrivals.old, arrivals.too_late))
+        is_copy = is_copied(arrivals, before) and before.older in (None, tally(file.identity for file in late))
         return old + late * is_copy
 
     def listed_at(self) -> float:
         "When the landing was listed: by our clock or the storage's, whichever is ahead."
-        return max([self.now, *(f.time for f in self.listing.load + self.listing.changes)])
+        return max([self.now, *(file.time for file in self.listing.load + self.listing.changes)])
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-011
 def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     "Files that came after the window had moved past them."
     begins = case.before.cut, case.before.window_start, *(case.before.emptied or ())[:1]
     start = max(begins, key=change_order)
-    replay, accept = case.command("replay", some(f.path for f in files[:1])), case.command("accept")
-    if case.before.emptied and all(f.order <= case.before.floor for f in files):
+    replay, accept = case.command("replay", some(file.path for file in files[:1])), case.command("accept")
+    if case.before.emptied and all(file.order <= case.before.floor for file in files):
         path, row = case.before.emptied
         return (
             f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not "
@@ -119,20 +121,22 @@ def note_copied(case: Situation, files: Sequence[RawFile]) -> str:
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-017
-def note_blocked(case: Situation, files: Sequence[RawFile], gone: Sequence[str]) -> str:
+def note_blocked(case: Situation, files: Sequence[RawFile], missing: Sequence[str]) -> str:
     "Late files whose successors are gone."
     return (
         f"arrived late and not applied: {some(files)}, "
-        f"because {some(gone)}, applied after it, is in neither landing nor archive as it was. "
+        f"because {some(missing)}, applied after it, is in neither landing nor archive as it was. "
         f"Bring it back, or {case.command('accept')} leaves the late file out"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
 def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     "Applied files that are other ones now; those with rows put aside were most likely repaired."
-    was = dict(case.before.window)
-    sizes = ", ".join(f"{f.path} had {was[f.path]:,} bytes and has {f.size:,}" for f in files[:10])
-    if all(f.path in (case.before.aside or {}) for f in files):
+    applied_sizes = dict(case.before.window)
+    sizes = ", ".join(
+        f"{file.path} had {applied_sizes[file.path]:,} bytes and has {file.size:,}" for file in files[:10]
+    )
+    if all(file.path in (case.before.aside or {}) for file in files):
         return (
             f"changed after rows of it were put aside: {sizes}. "
             f"`dmscdc quarantine replay {for_shell(case.table)}` applies it as it is now; "
@@ -149,41 +153,46 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
 def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
-    had = count(case.before.older[0])
+    applied_count = count(case.before.older[0])
     return (
-        f"before the look-back window (from {case.before.window_start}) {had} had been applied, and those that "
+        f"before the look-back window (from {case.before.window_start}) {applied_count} had been applied, and those "
+        "that "
         f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
         f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(case.table)}` tells "
         f"what the table lacks, {case.command('rewind', '--reload')} loads it again"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-023
-def notes_on(case: Situation, found: Arrivals, blocked: Sequence[RawFile], gone: Sequence[str]) -> tuple[str, ...]:
+def notes_on(
+    case: Situation, arrivals: Arrivals, blocked: Sequence[RawFile], missing: Sequence[str]
+) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
-    copied = is_copied(found, case.before)
-    stray = sorted(found.held + found.too_late * (not copied), key=lambda f: f.order)
+    copied = is_copied(arrivals, case.before)
+    stray = sorted(arrivals.held + arrivals.too_late * (not copied), key=lambda file: file.order)
     cases = [
-        (note_other, found.other, ()),
-        (note_blocked, blocked, (gone,)),
-        (note_copied, found.too_late * copied, ()),
+        (note_other, arrivals.other, ()),
+        (note_blocked, blocked, (missing,)),
+        (note_copied, arrivals.too_late * copied, ()),
         (note_too_late, stray, ()),
-        (note_unlike, found.unlike, ()),
+        (note_unlike, arrivals.unlike, ()),
     ]
-    return tuple(note(case, files, *more) for note, files, more in cases if files)
+    return tuple(note(case, files, *details) for note, files, details in cases if files)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-026
 def plan_changes(case: Situation) -> Plan:
     "The plan of a table whose load is the known one."
-    found, since, problems = redo(case, case.arrivals)
-    going = {f.path for f in found.late + found.new}
-    gone = [path for path in gone_names(case.files, case.before) if path not in going]
-    late, blocked = (found.late, ()) if case.insert_only else split_late(found.late, gone)
+    arrivals, since, problems = redo(case, case.arrivals)
+    going = {file.path for file in arrivals.late + arrivals.new}
+    missing = [path for path in gone_names(case.files, case.before) if path not in going]
+    late, blocked = (arrivals.late, ()) if case.insert_only else split_late(arrivals.late, missing)
     accept = case.asks(Instruct.ACCEPT)
-    notes = () if accept else notes_on(case, found, blocked, gone)
-    taken = (*late, *found.new, *(found.other if accept else ()))
-    after = advance(case.before, taken, since, case.older, **_unmoved(case, found, blocked, taken))
-    if (odd := set(case.arrivals.unlike)) and odd <= set(taken):  # all that was in doubt is applied now
-        after = replace(after, applied=tally({**dict(case.before.window), **dict(f.identity for f in taken)}.items()))
+    notes = () if accept else notes_on(case, arrivals, blocked, missing)
+    applied = (*late, *arrivals.new, *(arrivals.other if accept else ()))
+    after = advance(case.before, applied, since, case.older, **_unmoved(case, arrivals, blocked, applied))
+    if (odd := set(case.arrivals.unlike)) and odd <= set(applied):  # all that was in doubt is applied now
+        after = replace(
+            after, applied=tally({**dict(case.before.window), **dict(file.identity for file in applied)}.items())
+        )
     plan = Plan(
         case.table,
         load_number=case.before.load,
@@ -192,23 +201,25 @@ def plan_changes(case: Situation) -> Plan:
         instruction=None if problems else case.asked,
     )
     if case.insert_only:
-        return replace(plan, changes=tuple(sorted(late + found.new, key=lambda f: f.order)))
-    earlier = sorted(found.old + found.applied, key=lambda f: f.order)
-    again = tuple(f for f in earlier if late and f.order > late[0].order)
-    return replace(plan, changes=found.new, late=late, reapplied=again)
+        return replace(plan, changes=tuple(sorted(late + arrivals.new, key=lambda file: file.order)))
+    earlier = sorted(arrivals.old + arrivals.applied, key=lambda file: file.order)
+    reapplied = tuple(file for file in earlier if late and file.order > late[0].order)
+    return replace(plan, changes=arrivals.new, late=late, reapplied=reapplied)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-028
 def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
     "The load files the table stands on; with `accept` with the times they have in the landing."
-    listed = {f.identity: f for f in case.listing.load} if accept else {}
-    return tuple(listed.get(f.identity, f) for f in case.before.load_files)
+    listed = {file.identity: file for file in case.listing.load} if accept else {}
+    return tuple(listed.get(file.identity, file) for file in case.before.load_files)
 
 
-def _unmoved(case: Situation, found: Arrivals, blocked: tuple[RawFile, ...], taken: tuple[RawFile, ...]) -> dict:
+def _unmoved(
+    case: Situation, arrivals: Arrivals, blocked: tuple[RawFile, ...], applied_files: tuple[RawFile, ...]
+) -> dict:
     "The parts of the position that do not follow from the files applied alone."
-    accept, copied = case.asks(Instruct.ACCEPT), is_copied(found, case.before)
-    waits = tuple(f.identity for f in found.held + found.too_late * (not copied) + blocked)
-    applied = {f.identity for f in taken}
+    accept, copied = case.asks(Instruct.ACCEPT), is_copied(arrivals, case.before)
+    waits = tuple(file.identity for file in arrivals.held + arrivals.too_late * (not copied) + blocked)
+    applied = {file.identity for file in applied_files}
     left_out = dict.fromkeys(name for name in case.before.left_out + waits * accept if name not in applied)
     return {
         "held": () if accept else waits,
@@ -225,100 +236,106 @@ def _place(case: Situation) -> tuple[str, str]:
     return path.rpartition("/")[2], path if "/" in path else side
 
 
-def _rewind(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
-    to, wanted = case.asked.get("to"), _place(case)
-    floor, out = case.before.floor, [f for f in found.left_out if to not in (f.path, f.name)]
-    there = [f for f in case.files if f not in out]
-    files = tuple(f for f in there if f.order > floor and (f.order >= wanted if to else f.order > wanted))
+def _rewind(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+    to, target = case.asked.get("to"), _place(case)
+    floor, left_out = case.before.floor, [file for file in arrivals.left_out if to not in (file.path, file.name)]
+    present = [file for file in case.files if file not in left_out]
+    files = tuple(
+        file for file in present if file.order > floor and (file.order >= target if to else file.order > target)
+    )
     if files:  # what is not applied yet and comes before is taken along: nobody would come back for it
-        start = min(f.order for f in (files[0], *found.new))
-        files = tuple(f for f in there if f.order >= start)
-    there = {f.path for f in files}
-    known = [path for path, _ in case.before.window if files and change_order(path) >= files[0].order]
-    gone = [path for path in known if path not in there]
-    why = ""
-    if to and wanted <= floor:
-        why = f"the load made it obsolete, as all up to {case.before.cut}"
+        start = min(file.order for file in (files[0], *arrivals.new))
+        files = tuple(file for file in present if file.order >= start)
+    present = {file.path for file in files}
+    needed = [path for path, _ in case.before.window if files and change_order(path) >= files[0].order]
+    missing = [path for path in needed if path not in present]
+    reason = ""
+    if to and target <= floor:
+        reason = f"the load made it obsolete, as all up to {case.before.cut}"
         if case.before.emptied:
-            why = f"the table was emptied after it, in {case.before.emptied[0]}"
+            reason = f"the table was emptied after it, in {case.before.emptied[0]}"
     elif not files:
-        why = "there is no change file from there on"
-    elif gone:
-        why = f"{some(gone)} would be needed and is gone"
-    if why:
-        return found, "", (f"rewind to {to or case.asked['after']} is not carried out: {why}",)
-    return replace(found.part(lambda f: f.order < files[0].order), new=files), files[0].path, ()
+        reason = "there is no change file from there on"
+    elif missing:
+        reason = f"{some(missing)} would be needed and is gone"
+    if reason:
+        return arrivals, "", (f"rewind to {to or case.asked['after']} is not carried out: {reason}",)
+    return replace(arrivals.part(lambda file: file.order < files[0].order), new=files), files[0].path, ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-034
-def _replay(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+def _replay(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     names, floor = case.asked["files"], case.before.floor
-    files = {n: [f for f in case.files if n in (f.path, f.name) and f.order > floor] for n in names}
-    if missing := [n for n in names if not files[n]]:
-        why = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load or by a TRUNCATE"
-        return found, "", (f"replay is not carried out: {why}",)
-    chosen = {f.path for fs in files.values() for f in fs} - {f.path for f in found.new}
-    rest = found.part(lambda f: f.path not in chosen)
-    late = tuple(f for f in case.files if f.path in chosen)
-    gone = [path for path in gone_names(case.files, case.before) if path not in chosen]
-    if not case.insert_only and split_late(late, gone)[1]:
-        why = f"{some(gone)}, applied after it, is gone"
-        return found, "", (f"replay of {some(names)} is not carried out: {why}",)
-    return replace(rest, late=tuple(sorted(late + rest.late, key=lambda f: f.order))), "", ()
+    files = {
+        name: [file for file in case.files if name in (file.path, file.name) and file.order > floor] for name in names
+    }
+    if missing := [name for name in names if not files[name]]:
+        reason = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load or by a TRUNCATE"
+        return arrivals, "", (f"replay is not carried out: {reason}",)
+    chosen = {file.path for fs in files.values() for file in fs} - {file.path for file in arrivals.new}
+    others = arrivals.part(lambda file: file.path not in chosen)
+    late = tuple(file for file in case.files if file.path in chosen)
+    missing_after = [path for path in gone_names(case.files, case.before) if path not in chosen]
+    if not case.insert_only and split_late(late, missing_after)[1]:
+        reason = f"{some(missing_after)}, applied after it, is gone"
+        return arrivals, "", (f"replay of {some(names)} is not carried out: {reason}",)
+    return replace(others, late=tuple(sorted(late + others.late, key=lambda file: file.order))), "", ()
 
 
-def redo(case: Situation, found: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
+def redo(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     "Arrivals as a rewind or replay wants them, the first file of a rewind, and why it cannot be done."
     if case.asks(Instruct.REWIND):
-        return _rewind(case, found)
+        return _rewind(case, arrivals)
     if case.asks(Instruct.REPLAY):
-        return _replay(case, found)
-    return found, "", ()
+        return _replay(case, arrivals)
+    return arrivals, "", ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-048
 def choose_cutoff(case: Situation) -> CutOff:
     "Which change files the listed load makes obsolete, the archive's among them."
     load, files = case.listing.load, case.files
     if case.asks(Instruct.RELOAD):
-        last = case.before.last if case.before else ""
+        newest_applied = case.before.last if case.before else ""
         if case.asked["changes"] == Reload.SUPERSEDE:
-            return forced_cutoff(load, files, last)
+            return forced_cutoff(load, files, newest_applied)
         stays = case.before and case.before.cut and case.asked["changes"] == Reload.KEEP
         if not stays or {*load} != {*case.before.load_files}:
             return CutOff()
-        return CutOff(tuple(f for f in files if f.order <= change_order(case.before.cut)))  # as this load had it before
+        return CutOff(
+            tuple(file for file in files if file.order <= change_order(case.before.cut))
+        )  # as this load had it before
     if case.is_first:  # an archive's object times are those of the move
-        put = lambda f: replace(f, time=f.stamp.timestamp()) if f.path in case.archived else f
-        return first_cutoff(load, list(map(put, files)))
+        with_stamp = lambda file: replace(file, time=file.stamp.timestamp()) if file.path in case.archived else file
+        return first_cutoff(load, list(map(with_stamp, files)))
     cut = find_cutoff(load, case.listing.changes)
     if not case.archived or cut.doubt:
         return cut
     newest = cut.obsolete[-1].order if cut.obsolete else ("", "")
-    sooner = tuple(f for f in files if f.order <= newest)
-    later = tuple(f for f in files if f.order > newest)
-    rest = find_cutoff(load, later) if later else CutOff()
-    return replace(cut, obsolete=sooner + rest.obsolete, doubt=rest.doubt)
+    sooner = tuple(file for file in files if file.order <= newest)
+    later = tuple(file for file in files if file.order > newest)
+    cut_of_later = find_cutoff(load, later) if later else CutOff()
+    return replace(cut, obsolete=sooner + cut_of_later.obsolete, doubt=cut_of_later.doubt)
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
 def gone_since(case: Situation) -> list[str]:  # paths in order
     "Applied files that were closed after the first load file was put, and that are gone; of a first load all."
-    start = 0.0 if case.is_first else min(f.time for f in case.listing.load)
-    there = {f.path for f in case.files}
+    start = 0.0 if case.is_first else min(file.time for file in case.listing.load)
+    present = {file.path for file in case.files}
     window = case.before.window if case.before else ()
-    return [path for path, _ in window if path not in there and RawFile(path, 0, 0).stamp.timestamp() > start]
+    return [path for path, _ in window if path not in present and RawFile(path, 0, 0).stamp.timestamp() > start]
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-055
 def ways_out(
     case: Situation,
-    same: bool = False,  # the load files have the names and sizes of those already loaded
+    is_same_load: bool = False,  # the load files have the names and sizes of those already loaded
 ) -> str:
     "The commands for a load in doubt, with what each does."
-    last = case.before.last if case.before else ""
-    early = forced_cutoff(case.listing.load, case.files, last).obsolete
+    newest_applied = case.before.last if case.before else ""
+    early = forced_cutoff(case.listing.load, case.files, newest_applied).obsolete
     until = "finds none from before it"
     if early:
         until = f"leaves out the {count(len(early))} up to {early[-1].path}"
     supersede, keep = (case.command("rewind", f"--reload {how}") for how in ("--supersede", "--keep-changes"))
-    accept = f"; {case.command('accept')} if it is the same load, only copied" if same else ""
+    accept = f"; {case.command('accept')} if it is the same load, only copied" if is_same_load else ""
     return (
         f"{supersede} replaces the table by this load set and {until}; "
         f"{keep} replaces it with all change files on top{accept}"
@@ -333,16 +350,16 @@ def in_doubt(case: Situation, note: str) -> Plan:
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-057
 def plan_load(case: Situation) -> Plan:
     "The plan of a table whose load set is new and complete."
-    cut, gone = choose_cutoff(case), gone_since(case)
+    cut, missing_files = choose_cutoff(case), gone_since(case)
     number = case.before.load + 1 if case.before else 1
     needs = "was applied before its first load came, which may not have its changes," if case.is_first else ""
-    missing = f"{some(gone)} {needs or 'came after this load'} and is gone" if gone else ""
+    missing = f"{some(missing_files)} {needs or 'came after this load'} and is gone" if missing_files else ""
     if not case.asks(Instruct.RELOAD) and (cut.doubt or missing):
         which = "a first load" if case.is_first else "a new load set"
         doubt = f"{which} of {count(len(case.listing.load), 'file')}, but {cut.doubt or missing}"
         return in_doubt(case, f"{doubt}. {ways_out(case)}")
     newest = cut.obsolete[-1] if cut.obsolete else None
-    changes = tuple(f for f in case.files if newest is None or f.order > newest.order)
+    changes = tuple(file for file in case.files if newest is None or file.order > newest.order)
     base = Position(
         load=number,
         load_files=case.listing.load,
@@ -350,15 +367,15 @@ def plan_load(case: Situation) -> Plan:
         listed_at=case.listed_at(),
         applied=(0, 0),
     )
-    other = case.asked and case.asked["kind"] not in (Instruct.RELOAD, Instruct.ADOPT)
-    overtaken = other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
-    near = ()
+    is_other = case.asked and case.asked["kind"] not in (Instruct.RELOAD, Instruct.ADOPT)
+    overtaken = is_other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
+    remarks = ()
     if cut.near and case.is_first:
-        them = "them" if cut.near[1:] else "it"
-        near = (
-            f"{count(len(cut.near))} put before the load applied on top, as if another task had written {them} "
+        pronoun = "them" if cut.near[1:] else "it"
+        remarks = (
+            f"{count(len(cut.near))} put before the load applied on top, as if another task had written {pronoun} "
             "while the load was read; if the table's task was begun anew since, "
-            f"{case.command('rewind', '--reload --supersede')} leaves {them} out",
+            f"{case.command('rewind', '--reload --supersede')} leaves {pronoun} out",
         )
     return Plan(
         case.table,
@@ -368,7 +385,7 @@ def plan_load(case: Situation) -> Plan:
         obsolete=cut.obsolete,
         after=advance(base, changes),
         notes=tuple(filter(None, (missing, overtaken))),
-        remarks=near,
+        remarks=remarks,
         instruction=case.asked,
     )
 
@@ -377,7 +394,7 @@ def plan_start(case: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
     if not case.files:
         return Plan(case.table, waits="its first files")
-    ready = min(f.time for f in case.files) + case.settle
+    ready = min(file.time for file in case.files) + case.settle
     if case.now < ready and case.settle > 0:
         return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
     after = advance(Position(listed_at=case.listed_at(), applied=(0, 0)), case.files)
@@ -398,14 +415,16 @@ def plan_table(
     any_age: bool = False,  # late files are applied however old they are
 ) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
-    asked, void = bound(table, instruction, commit)
-    if position is None and asked and asked["kind"] == Instruct.ADOPT:
-        position = take_over(listing, asked, now)
-    case = Situation(table, listing, position, now, settle, insert_only, asked, *union(listing, archive), any_age)
-    known = position.load_files if position else ()
+    instruction_now, void = bound(table, instruction, commit)
+    if position is None and instruction_now and instruction_now["kind"] == Instruct.ADOPT:
+        position = take_over(listing, instruction_now, now)
+    case = Situation(
+        table, listing, position, now, settle, insert_only, instruction_now, *union(listing, archive), any_age
+    )
+    known_load = position.load_files if position else ()
     reload = case.asks(Instruct.RELOAD)
-    accepted = case.asks(Instruct.ACCEPT) and is_copy(listing.load, known)
-    load = LoadSet("known") if accepted else judge_load(listing, known, now, settle, trusted=reload)
+    accepted = case.asks(Instruct.ACCEPT) and is_copy(listing.load, known_load)
+    load = LoadSet("known") if accepted else judge_load(listing, known_load, now, settle, trusted=reload)
     if reload and load.kind == "none":
         case = replace(case, asked=None)
         void = ("reload is not carried out: there is no load file in the landing",)
@@ -420,7 +439,7 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
     if load.kind == "mixed":
         return in_doubt(case, f"{load.doubt}. {_ways_out_of_mixed(case)}")
     if load.kind == "copied":
-        return in_doubt(case, f"{load.doubt}. {ways_out(case, same=True)}")
+        return in_doubt(case, f"{load.doubt}. {ways_out(case, is_same_load=True)}")
     if load.kind == "new":
         return plan_load(case)
     return plan_changes(case) if case.before else plan_start(case)
@@ -437,24 +456,24 @@ def _ways_out_of_mixed(case: Situation) -> str:
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-074
 def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
     "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
-    first = min((f.order for f in plan.late + plan.changes), default=None)
+    earliest = min((file.order for file in plan.late + plan.changes), default=None)
     start = case.before.window_start if case.before else ""
-    if not plan.instruction or plan.load or case.insert_only or not first or first >= change_order(start):
+    if not plan.instruction or plan.load or case.insert_only or not earliest or earliest >= change_order(start):
         return ()
-    why = (
+    reason = (
         f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
         "as if moved away without an archive, cannot be seen; if one has"
     )
     if older := case.before.older:
-        if tally(f.identity for f in case.older) == older:
+        if tally(file.identity for file in case.older) == older:
             return ()
-        why = (
+        reason = (
             f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "
             f"these are in landing and archive now, but {len(case.older):,}; if one is gone that sorts after "
-            f"{first[1]}"
+            f"{earliest[1]}"
         )
     return (
-        f"{why}, what it changed is lost from the rows that are applied again. "
+        f"{reason}, what it changed is lost from the rows that are applied again. "
         f"`dmscdc reconcile {for_shell(case.table)}` tells, {case.command('rewind', '--reload')} makes it certain",
     )
 
@@ -471,11 +490,13 @@ def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
 
 def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
-    other = {f.path for f in (case.arrivals.other if case.before and plan.instruction else ())}
-    other -= set(case.before.aside or {} if case.before else {})  # the loader reads them, and says what is true of them
-    files = [f for f in plan.late + plan.changes if f.path in other]
-    found = "" if plan.load or case.insert_only else note_replaced(case.table, files)
-    return (found,) if found else ()
+    replaced = {file.path for file in (case.arrivals.other if case.before and plan.instruction else ())}
+    replaced -= set(
+        case.before.aside or {} if case.before else {}
+    )  # the loader reads them, and says what is true of them
+    files = [file for file in plan.late + plan.changes if file.path in replaced]
+    note = "" if plan.load or case.insert_only else note_replaced(case.table, files)
+    return (note,) if note else ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1
 def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
@@ -494,7 +515,7 @@ def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     kind = work.get((bool(plan.load), bool(plan.changes or plan.late)), idle)
     plan = replace(plan, kind=kind, before=case.before, notes=notes, doubts=doubts)
     plan = replace(plan, after=case.before or Position(), instruction=None) if plan.is_empty else plan
-    archived = tuple(f.path for f in plan.inputs if f.path in case.archived)
+    archived = tuple(file.path for file in plan.inputs if file.path in case.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, case)))
 
 
@@ -502,9 +523,11 @@ def _note_aside(plan: Plan, case: Situation) -> list[str]:
     "Rows that an earlier run has put aside, and that this plan does not read again."
     if plan.load or not case.before or not case.before.aside:
         return []
-    going = {f.path for f in plan.inputs}
-    kept = {path: found for path, found in dropped(case.before.aside, plan.instruction).items() if path not in going}
-    return list(filter(None, [note_aside(case.table, kept)]))
+    going = {file.path for file in plan.inputs}
+    quarantined = {
+        path: rows for path, rows in dropped(case.before.aside, plan.instruction).items() if path not in going
+    }
+    return list(filter(None, [note_aside(case.table, quarantined)]))
 
 
 def _remarks(plan: Plan, case: Situation) -> list[str]:

@@ -72,27 +72,27 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
 def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
     "A commit without rows: an instruction moves the position."
     before, schema = (Position.from_json(head.position), head.schema) if head else (Position(), ())
-    kept = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
-    position = replace(plan.after, sequence=before.sequence or "", **kept)
+    carried = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
+    position = replace(plan.after, sequence=before.sequence or "", **carried)
     position = replace(position, aside=dropped(before.aside or {}, plan.instruction)).to_commit()
     settings = (schema, task.key, task.partition)
-    first = "" if head else task.op_column
-    transaction = Transaction(head, position, task.run, *settings, op_column=first)
+    op_column = "" if head else task.op_column
+    transaction = Transaction(head, position, task.run, *settings, op_column=op_column)
     return PendingLoad(task.lake.advance(transaction, spark))
 
 
 def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
     "The table loses all rows, and keeps its columns. Raises `InputChanged` where files have come since."
-    there = task.landing.files(task.table)
-    if not there.is_empty:
-        first = (*there.load, *there.changes)[0]
-        raise InputChanged(f"{task.table}: {first.path} has come since the plan; the next run loads it")
+    listing = task.landing.files(task.table)
+    if not listing.is_empty:
+        newcomer = (*listing.load, *listing.changes)[0]
+        raise InputChanged(f"{task.table}: {newcomer.path} has come since the plan; the next run loads it")
     before = Position.from_json(head.position)
     position = replace(plan.after, absent=before.absent, csv=before.csv)
     pending = emptied_table(spark, task, head, position)
     rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
-    gone = {"keys": head.rows, "message": f"{rows}: {plan.empties}", "emptied": head.rows}
-    return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **gone))
+    effect = {"keys": head.rows, "message": f"{rows}: {plan.empties}", "emptied": head.rows}
+    return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **effect))
 
 
 def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., PendingLoad]]:
@@ -125,8 +125,8 @@ def _overtaken(
     run: str,  # its id
 ) -> CommitConflict | None:  # None: nobody has
     "Another writer committed during the run: its settling clears away what a loser has put aside."
-    head, known = table_state.lake.head(), done[-1].written.commit.number if done else table_state.number
-    if head is None or head.number == known or head.run == run:
+    head, expected = table_state.lake.head(), done[-1].written.commit.number if done else table_state.number
+    if head is None or head.number == expected or head.run == run:
         return None
     by = head.run or "another writer"
     words = f"commit {head.number} was made by {by} meanwhile; nothing more of this run is in the table"
@@ -165,7 +165,7 @@ def problem_of(
         return changed
     files = (*plan.load, *plan.changes, *plan.late, *plan.reapplied)
     lake = table_state.lake.location if table_state else ""
-    if words := explained(error, {f.path: landing.url(plan.table, f.path) for f in files}, lake):
+    if words := explained(error, {file.path: landing.url(plan.table, file.path) for file in files}, lake):
         return words
     raise error
 
@@ -200,11 +200,11 @@ def carry_out(
 
 def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
     "What makes a table doubtful is kept: the next run, which finds nothing wrong, would hide it."
-    had = tuple(state.get(table).status.get("doubts") or ())
+    doubts_before = tuple(state.get(table).status.get("doubts") or ())
     is_accepted = (plan.instruction or {}).get("kind") == Instruct.ACCEPT
-    now = (*(() if plan.load or is_accepted else had), *plan.doubts, *result.doubts)
-    if now != had:
-        state.note_run(table, {"doubts": list(dict.fromkeys(now))[-_DOUBTS:]})
+    doubts = (*(() if plan.load or is_accepted else doubts_before), *plan.doubts, *result.doubts)
+    if doubts != doubts_before:
+        state.note_run(table, {"doubts": list(dict.fromkeys(doubts))[-_DOUBTS:]})
     if is_accepted:
         state.note_run(table, {"accepted": result.written.commit.number, "refused": None})
 
@@ -244,8 +244,8 @@ def process_table(
 
     def session() -> SparkSession:
         if not opened:
-            ours = {"places": _places_of(task, plan), "format": table_state.item.format}
-            opened.append(spark() if spark else open_session(**ours))
+            session_settings = {"places": _places_of(task, plan), "format": table_state.item.format}
+            opened.append(spark() if spark else open_session(**session_settings))
         return opened[0]
 
     try:
@@ -283,9 +283,9 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     item, position = table_state.item, table_state.position
     csv = format_from(item.columns, item.csv, position.csv if position else None)
     folder = aside_folder(item.out_path or lake, item.table)
-    more = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
-    more |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}
-    more |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
-    more["empties"] = item.when_gone == "empty"
-    more |= {"from_stream": bool(item.status.get("stream")), "op_column": item.op_column}
-    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **more)
+    options = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
+    options |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}
+    options |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
+    options["empties"] = item.when_gone == "empty"
+    options |= {"from_stream": bool(item.status.get("stream")), "op_column": item.op_column}
+    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **options)

@@ -37,13 +37,13 @@ def old_files(
     return tuple(file for file in by_tally(sort_out(changes, position), position).old if file.stamp < before)
 
 # %% ../../notebooks/08_load/23_raw.ipynb #b174e5f2
-def _asked(act: Callable[..., object], *given: Any) -> None:
+def _asked(act: Callable[..., object], *arguments: Any) -> None:
     "Ask S3. Raises `OSError`."
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        act(*given)
+        act(*arguments)
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
@@ -51,8 +51,8 @@ def _asked(act: Callable[..., object], *given: Any) -> None:
 def _copy(source: str, target: str) -> int:  # the size of what is there then
     "Copy a file; in buckets by boto3, because pyarrow leaves empty objects where it thinks of folders."
     if is_bucket(source) and is_bucket(target):
-        (bucket, key), (there, name) = split_url(source), split_url(target)
-        _asked(client("s3").copy, {"Bucket": bucket, "Key": key}, there, name)
+        (bucket, key), (target_bucket, name) = split_url(source), split_url(target)
+        _asked(client("s3").copy, {"Bucket": bucket, "Key": key}, target_bucket, name)
     elif is_bucket(target):
         _asked(client("s3").upload_file, source, *split_url(target))
     else:
@@ -103,11 +103,11 @@ class OldFiles:
     def __str__(self) -> str:
         if not self.files:
             return f"{self.table}: no applied change file is old enough"
-        first, last = self.files[0].stamp, self.files[-1].stamp
+        oldest, newest = self.files[0].stamp, self.files[-1].stamp
         count = f"{len(self.files):,} change file{'s' * (len(self.files) != 1)}"
         size = sum(file.size for file in self.files)
         where = f"to {self.archive}" if self.archive else "deleted"
-        return f"{self.table}: {count} of {first:%Y-%m-%d} to {last:%Y-%m-%d}, {size:,} bytes, {where}"
+        return f"{self.table}: {count} of {oldest:%Y-%m-%d} to {newest:%Y-%m-%d}, {size:,} bytes, {where}"
 
 
 def tidy_raw(
@@ -120,15 +120,15 @@ def tidy_raw(
     yes: bool = False,  # do it; else only plan
 ) -> OldFiles:
     "Move a table's old change files into an archive, or delete them. Raises `UnknownTable`, `Busy`, `OSError`."
-    known, here = open_state(state, landing, ask=not yes), open_landing(landing)
-    if (item := known.get(table)) is None:
+    state_store, source_landing = open_state(state, landing, ask=not yes), open_landing(landing)
+    if (item := state_store.get(table)) is None:
         raise UnknownTable(f"no table {table} in the state: dmscdc table list")
     if not yes:
-        return OldFiles(table, old_files(here.files(table).changes, item.position, before), archive)
-    with leased(known, table, "", 0) as renew:
-        files = old_files(here.files(table).changes, known.get(table).position, before)
+        return OldFiles(table, old_files(source_landing.files(table).changes, item.position, before), archive)
+    with leased(state_store, table, "", 0) as renew:
+        files = old_files(source_landing.files(table).changes, state_store.get(table).position, before)
         for file in files:
-            source = here.url(table, file.path)
+            source = source_landing.url(table, file.path)
             if archive:
                 _move(source, open_landing(archive).url(table, file.path), file.size)
             else:

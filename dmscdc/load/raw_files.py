@@ -63,25 +63,25 @@ def open_files(
     head: Commit | None,  # the newest commit
 ) -> OpenFiles:
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
-    urls = {f.path: task.landing.url(task.table, f.path) for f in files}
+    urls = {file.path: task.landing.url(task.table, file.path) for file in files}
     read = lambda: [with_computed(footer, task.partition_by, str(task.table)) for footer in read_footers(urls)]
     texts = {path: url for path, url in urls.items() if needs_parquet(url, path, task.csv)}
     if not texts:
         return OpenFiles(urls, read())
     staging = task.lake.staging_dir(Transaction(head, {}, task.run, (), task.key, task.partition))
-    made = as_parquet(str(task.table), texts, task.csv, f"{staging}/csv")
+    rewritten = as_parquet(str(task.table), texts, task.csv, f"{staging}/csv")
     if not task.aside:
-        _refuse_rows(task, made.bad)
-    urls = {**urls, **made.urls}
-    return OpenFiles(urls, read(), made.how, made.bad)
+        _refuse_rows(task, rewritten.bad)
+    urls = {**urls, **rewritten.urls}
+    return OpenFiles(urls, read(), rewritten.how, rewritten.bad)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #d07ea54f
 def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:
     "Raise `Refused` for the first row that cannot be read."
     if bad:
-        such = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
+        count_words = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
         raise Refused(
-            f"{task.table}: {place_of(bad[0])} cannot be read: {bad[0].reason}. {such}. Put the file "
+            f"{task.table}: {place_of(bad[0])} cannot be read: {bad[0].reason}. {count_words}. Put the file "
             f"right or take it out of the landing, or correct the table's definition: dmscdc table columns "
             f"{for_shell(task.table)} --ddl FILE. Then: dmscdc pass --only {for_shell(task.table)}",
             len(bad),
@@ -101,31 +101,35 @@ def files_of(
     counts: Mapping[str, Sequence[int]] | None = None,  # by path: inserts, updates, deletes
 ) -> tuple[dict[str, Any], ...]:
     "The files of a load as the report shows them."
-    found = []
+    reports = []
     for file, footer in zip(files, footers):
         facts = {"path": file.path, "kind": kinds.get(file.path, "change"), "rows": footer.rows, "bytes": file.size}
         if counts and file.path in counts:
             facts["ops"] = list(counts[file.path])
-        found.append(facts)
-    return tuple(found)
+        reports.append(facts)
+    return tuple(reports)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
 def load_rows_aside(spark: OpenSession, task: Task, load: ChangeFiles, bad: Sequence[BadRow]) -> list[SetAside]:
     "The rows of a load that are put aside; looked for only where there are any. Raises `Refused`."
     if not task.aside:
         return []
-    nulls = (promised_nulls(open_raw(load.urls[f.path], f.path), task.key) for f in load.footers if f.rows)
-    if not bad and all(number == 0 for found in nulls for number in found.values()):
+    nulls = (
+        promised_nulls(open_raw(load.urls[footer.path], footer.path), task.key)
+        for footer in load.footers
+        if footer.rows
+    )
+    if not bad and all(number == 0 for counts in nulls for number in counts.values()):
         return []
-    known = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [known.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, task.key)]
+    listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
+    rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, task.key)]
     check_number(task.table, rows)
     return rows
 
 
-def without_aside(task: Task, load: ChangeFiles, rows: DataFrame, aside: int) -> DataFrame:
+def without_aside(task: Task, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
     "The rows of a load that go into the table."
-    return rows.where(is_applicable(task.key, [c.name for c in load.schema])) if aside else rows
+    return rows.where(is_applicable(task.key, [column.name for column in load.schema])) if quarantined else rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #19438074
 def rows_aside(
@@ -134,22 +138,26 @@ def rows_aside(
     "The rows of change files that are put aside. Raises `Refused`."
     if not batch.folded.bad:
         return []
-    known = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [known.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
+    listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
+    rows = [listed.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
     check_number(task.table, rows)
     return rows
 
 
 def unreadable(task: Task, plan: Plan, head: Commit | None, files: Sequence[RawFile]) -> dict[str, str]:  # path -> why
     "The files of a batch that cannot be read; none where one of them has been applied before."
-    found, known = {}, (Position.from_json(head.position).aside if head else None) or {}
+    reasons, quarantined = {}, (Position.from_json(head.position).aside if head else None) or {}
     for file in files:
         try:
             look_through(file.path, open_files(task, [file], head).urls[file.path])
         except Unreadable as error:
-            found[file.path] = str(error).removeprefix(f"{file.path}: ")
-    applied = {f.path for f in plan.reapplied if known.get(f.path, (0,))[0] != WHOLE}
-    return {} if applied & set(found) else found
+            reasons[file.path] = str(error).removeprefix(f"{file.path}: ")
+    applied = {
+        reapplied_file.path
+        for reapplied_file in plan.reapplied
+        if quarantined.get(reapplied_file.path, (0,))[0] != WHOLE
+    }
+    return {} if applied & set(reasons) else reasons
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #07045ab9
 def put_aside(
@@ -159,26 +167,33 @@ def put_aside(
     before: Position,  # of it; an empty one before a load
     paths: Container[str],  # files of this batch
     rows: Sequence[SetAside],
-    others: Sequence[RawFile] = (),  # files of the batch that were applied as other ones
+    replaced: Sequence[RawFile] = (),  # files of the batch that were applied as other ones
     urls: Mapping[str, str] | None = None,  # path -> where it is read, of change files
-    left: LeftOut = LeftOut(),  # updates and deletes of a table without a key
+    left_out: LeftOut = LeftOut(),  # updates and deletes of a table without a key
 ) -> tuple[Position, str]:  # with what is put aside now; what a person must know, or ""
     "Write down rows that are put aside. Files of the batch that had been put aside before are not any more."
-    kept, note = {path: found for path, found in (before.aside or {}).items() if path not in paths}, ""
-    again = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
-    again |= {file.path: "" for file in others}
-    position = read_again(position, again, (head.number if head else 0) + 1) if again else position
-    if rows or left.rows:
-        every = [*rows, *left.rows]
-        name = name_list((head.number if head else 0) + 1, every)
-        write_aside(f"{task.aside}/{name}", every, _good_of(rows, urls or {}))
-        kept |= count_aside(every, name, left.unlisted)
+    quarantined, note = (
+        {path: rows_of_file for path, rows_of_file in (before.aside or {}).items() if path not in paths},
+        "",
+    )
+    reread = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
+    reread |= {file.path: "" for file in replaced}
+    position = read_again(position, reread, (head.number if head else 0) + 1) if reread else position
+    if rows or left_out.rows:
+        listed_rows = [*rows, *left_out.rows]
+        name = name_list((head.number if head else 0) + 1, listed_rows)
+        write_aside(f"{task.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
+        quarantined |= count_aside(listed_rows, name, left_out.unlisted)
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
-        first, see = lacking[0], f"dmscdc quarantine show {for_shell(task.table)}"
-        where = first.path if first.row is None else f"row {first.row + 1:,} of {first.path}"
-        many = aside_words(count_aside(lacking, name))
-        note = f"{many} put aside: {where}: {first.reason.rstrip('.')}. All of them: {see}"
-    return replace(position, aside=kept), note
+        first_lacking, see = lacking[0], f"dmscdc quarantine show {for_shell(task.table)}"
+        where = (
+            first_lacking.path
+            if first_lacking.row is None
+            else f"row {first_lacking.row + 1:,} of {first_lacking.path}"
+        )
+        count_words = aside_words(count_aside(lacking, name))
+        note = f"{count_words} put aside: {where}: {first_lacking.reason.rstrip('.')}. All of them: {see}"
+    return replace(position, aside=quarantined), note
 
 
 def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str]:  # path -> digest
@@ -187,7 +202,7 @@ def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str
     for row in rows:
         if row.row is not None and row.path in urls:
             places.setdefault(row.path, set()).add(row.row)
-    return {path: good_rows(urls[path], path, found) for path, found in places.items()}
+    return {path: good_rows(urls[path], path, numbers) for path, numbers in places.items()}
 
 
 def changed_elsewhere(
@@ -197,11 +212,13 @@ def changed_elsewhere(
     urls: Mapping[str, str],  # path -> where it is read
 ) -> list[RawFile]:
     "Files that have another size than when they were applied, and other rows too than those that had been put aside."
-    known, kept = dict(before.window), before.aside or {}
-    others = [f for f in files if known.get(f.path, f.size) != f.size and f.path in urls]
-    mended = [f for f in others if f.path in kept and kept[f.path][0] != WHOLE]
-    mended = [f for f in mended if is_same_but_aside(urls[f.path], f.path, task.aside, kept[f.path])]
-    return [f for f in others if f not in mended and f.path not in before.unread]
+    applied_sizes, quarantined = dict(before.window), before.aside or {}
+    resized = [file for file in files if applied_sizes.get(file.path, file.size) != file.size and file.path in urls]
+    mended = [file for file in resized if file.path in quarantined and quarantined[file.path][0] != WHOLE]
+    mended = [
+        file for file in mended if is_same_but_aside(urls[file.path], file.path, task.aside, quarantined[file.path])
+    ]
+    return [file for file in resized if file not in mended and file.path not in before.unread]
 
 
 def after_drop(before: Position, plan: Plan) -> Position:

@@ -39,22 +39,24 @@ _ENOUGH = 0.5  # of the rows that have both columns hold one value in both: a re
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #ed2dbcf6
 def likely_renaming(
-    spark: OpenSession, task: Task, schema: Schema, gone: Sequence[str], added: Sequence[str]
+    spark: OpenSession, task: Task, schema: Schema, lost: Sequence[str], added: Sequence[str]
 ) -> Renaming | None:
     "The pair of one type whose values are equal in most rows that were written since."
     from pyspark.sql import functions as F
 
-    types = {c.name: c.type for c in schema}
-    pairs = [(old, new) for old in gone for new in added if types.get(old) == types.get(new)]
+    types = {column.name: column.type for column in schema}
+    pairs = [(old_name, new) for old_name in lost for new in added if types.get(old_name) == types.get(new)]
     if not pairs:
         return None
     rows = task.lake.read(spark())  # an expression of Spark needs an open session
     counts = []
-    for old, new in pairs:
-        has_both = F.col(quoted(old)).isNotNull() & F.col(quoted(new)).isNotNull()
-        counts += [F.count_if(has_both), F.count_if(has_both & (F.col(quoted(old)) == F.col(quoted(new))))]
+    for old_name, new in pairs:
+        has_both = F.col(quoted(old_name)).isNotNull() & F.col(quoted(new)).isNotNull()
+        counts += [F.count_if(has_both), F.count_if(has_both & (F.col(quoted(old_name)) == F.col(quoted(new))))]
     numbers = [*rows.agg(*counts).first()]
-    renamings = [Renaming(old, new, *numbers[2 * n : 2 * n + 2]) for n, (old, new) in enumerate(pairs)]
+    renamings = [
+        Renaming(old_name, new, *numbers[2 * number : 2 * number + 2]) for number, (old_name, new) in enumerate(pairs)
+    ]
     best = max(renamings, key=lambda renaming: renaming.share)
     return best if best.share > _ENOUGH else None
 
@@ -63,43 +65,47 @@ def _came_and_went(
     base: Commit, evolution: Evolution, footers: Sequence[Footer]
 ) -> tuple[list[str], list[str]]:  # names of columns
     "The columns that came in the file in which others went, and those others."
-    names_before = {c.name for c in base.schema}
+    names_before = {column.name for column in base.schema}
     absent_before = Position.from_json(base.position).absent
-    carried = [{c.name for c in f.schema} for f in footers]
-    images = {f"BI_{c.name}" for c in evolution.schema}  # before images, which a rule of the task adds
-    new = [c.name for c in (*evolution.schema, *evolution.left_out) if c.name not in names_before | images]
-    came = {name: [name in names for names in carried].index(True) for name in new}
+    carried = [{column.name for column in footer.schema} for footer in footers]
+    images = {f"BI_{column.name}" for column in evolution.schema}  # before images, which a rule of the task adds
+    new = [
+        column.name for column in (*evolution.schema, *evolution.left_out) if column.name not in names_before | images
+    ]
+    first_seen = {name: [name in names for names in carried].index(True) for name in new}
     went = {
         name: [name in names for names in carried].index(False)
         for name in evolution.absent
         if name not in absent_before
     }
-    both = set(came.values()) & set(went.values())
-    return [name for name, file in came.items() if file in both], [name for name, file in went.items() if file in both]
+    shared = set(first_seen.values()) & set(went.values())
+    return [name for name, file in first_seen.items() if file in shared], [
+        name for name, file in went.items() if file in shared
+    ]
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #847cf183
 def note_renamed(
     spark: OpenSession, task: Task, base: Commit, evolution: Evolution, footers: Sequence[Footer]
 ) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
-    added, gone = _came_and_went(base, evolution, footers)
+    added, lost = _came_and_went(base, evolution, footers)
     if not base.schema or not added:
         return []
-    letters = " (another letter case)" if {n.lower() for n in gone} & {n.lower() for n in added} else ""
+    letters = " (another letter case)" if {name.lower() for name in lost} & {name.lower() for name in added} else ""
     if evolution.left_out:
         return [
-            f"column {', '.join(gone)} comes no more and {', '.join(added)}, which is new{letters}, is left out "
+            f"column {', '.join(lost)} comes no more and {', '.join(added)}, which is new{letters}, is left out "
             f"(--schema-policy keep). If this is a renaming, its changes are not in the table. To take them: "
             f"dmscdc table set {for_shell(task.table)} --schema-policy evolve, then "
             f"dmscdc table rewind {for_shell(task.table)} --reload"
         ]
-    fact = f"column {', '.join(gone)} comes no more and {', '.join(added)} is new{letters}"
+    fact = f"column {', '.join(lost)} comes no more and {', '.join(added)} is new{letters}"
     effect = "Rows that have not changed since hold their values under the old name and null under the new one"
-    if likely := likely_renaming(spark, task, evolution.schema, gone, added):
+    if likely := likely_renaming(spark, task, evolution.schema, lost, added):
         have = "has" if likely.rows == 1 else "have"
-        seen = f"{likely.equal:,} of {count(likely.rows, 'row')} that {have} both hold one value in both"
+        evidence = f"{likely.equal:,} of {count(likely.rows, 'row')} that {have} both hold one value in both"
         command = f"dmscdc table rename {for_shell(task.table)} {for_shell(likely.old)} {for_shell(likely.new)}"
-        judged = f"{likely.old} was renamed to {likely.new}, judging by type and values ({seen})"
+        judged = f"{likely.old} was renamed to {likely.new}, judging by type and values ({evidence})"
         return [f"{fact}: {judged}. {effect}. Make them one: {command}"]
-    command = f"dmscdc table rename {for_shell(task.table)} {for_shell(gone[0])} {for_shell(added[0])}"
+    command = f"dmscdc table rename {for_shell(task.table)} {for_shell(lost[0])} {for_shell(added[0])}"
     return [f"{fact}. If this is a renaming, make them one: {command}. {effect}"]

@@ -46,13 +46,15 @@ def sent_before_load(spark: SparkSession, task: Task, head: Commit, files: Chang
         return BeforeLoad()
     column = sequence_column(files)
     rows = read_changes(spark, replace(files, images={}))  # each change once, not also as the end of its old key
-    old = rows.where(proves(column) & (digits_in(column) <= obsolete)).select(FILE, ROW, quoted(column)).distinct()
+    obsolete_rows = (
+        rows.where(proves(column) & (digits_in(column) <= obsolete)).select(FILE, ROW, quoted(column)).distinct()
+    )
     earlier = _files_before_load(task, position)
     before = applied_changes(task, head, earlier) if earlier else None
     if not before or sequence_column(before) != column:
-        return BeforeLoad(others=old.count())
-    had = read_changes(spark, before).select(quoted(column)).distinct().withColumn("_cdc_had", F.lit(True))
-    marked = old.join(had, column, "left").select(FILE, ROW, "_cdc_had").collect()
+        return BeforeLoad(others=obsolete_rows.count())
+    applied_rows = read_changes(spark, before).select(quoted(column)).distinct().withColumn("_cdc_had", F.lit(True))
+    marked = obsolete_rows.join(applied_rows, column, "left").select(FILE, ROW, "_cdc_had").collect()
     resent = tuple(RawRow(row[FILE], row[ROW]) for row in marked if row["_cdc_had"])
     return BeforeLoad(resent, len(marked) - len(resent))
 
@@ -61,8 +63,8 @@ def _files_before_load(task: Task, position: Position) -> list[RawFile]:
     "The change files of the last day before the load, if they are still in the landing."
     if not position.cut:
         return []
-    changes = [f for f in task.landing.files(task.table).changes if f.order <= change_order(position.cut)]
-    return [f for f in changes if f.order[0] >= day_before(changes[-1].path)]
+    changes = [file for file in task.landing.files(task.table).changes if file.order <= change_order(position.cut)]
+    return [file for file in changes if file.order[0] >= day_before(changes[-1].path)]
 
 # %% ../../notebooks/08_load/10_resent.ipynb #2b4128f9
 def note_older(task: Task, files: Sequence[RawFile], changes: int) -> str:  # "" for none
@@ -104,15 +106,15 @@ def passed_rows(spark: SparkSession, task: Task, head: Commit, files: ChangeFile
     keys = [*map(quoted, task.key)]
     rows = read_changes(spark, files)
     ends = F.col(MOVE) == "out" if MOVE in rows.columns else F.lit(False)
-    old = rows.where(proves(column) & (digits_in(column) <= newest))
-    old = old.select(FILE, ROW, *keys, digits_in(column).alias(_CAME), ends.alias(_ENDS))
+    candidates = rows.where(proves(column) & (digits_in(column) <= newest))
+    candidates = candidates.select(FILE, ROW, *keys, digits_in(column).alias(_CAME), ends.alias(_ENDS))
     table = table.where(digits_in(column).rlike(SEQUENCE) & (digits_in(column) >= lowest))
     stands = table.select(*keys, digits_in(column).alias(_STANDS), F.col(FILE).alias(_OF))
-    return _passed_by(old, stands, task.key, [f.path for f in files.footers], MOVE in rows.columns)
+    return _passed_by(candidates, stands, task.key, [footer.path for footer in files.footers], MOVE in rows.columns)
 
 # %% ../../notebooks/08_load/10_resent.ipynb #8c01f6c1
 def _passed_by(
-    old: DataFrame,  # changes: file, row, key, _cdc_came, _cdc_ends
+    candidates: DataFrame,  # changes: file, row, key, _cdc_came, _cdc_ends
     stands: DataFrame,  # rows of the table: key, _cdc_stands, _cdc_of
     key: Sequence[str],
     batch_paths: Sequence[str],
@@ -125,19 +127,19 @@ def _passed_by(
     is_passed = (F.col(_CAME) <= F.col(_STANDS)) & ~F.col(_OF).isin(*batch_paths)
     passed: set[RawRow] = set()
     while True:
-        changes = old.join(stands, [*key]).where(is_passed).select(FILE, ROW).distinct()
+        changes = candidates.join(stands, [*key]).where(is_passed).select(FILE, ROW).distinct()
         newly_passed = {RawRow(row[FILE], row[ROW]) for row in changes.collect()} - passed
         passed |= newly_passed
         if not newly_passed or not has_moves:
             return sorted(passed)
         # A key that these changes have ended is passed, too, up to that change.
-        ends = old.where(_ENDS).join(changes, [FILE, ROW])
+        ends = candidates.where(_ENDS).join(changes, [FILE, ROW])
         stands = ends.select(*map(quoted, key), F.col(_CAME).alias(_STANDS), F.lit("").alias(_OF))
 
 # %% ../../notebooks/08_load/10_resent.ipynb #bb740b47
 def left_out_before(task: Task, before: Position, files: Sequence[RawFile]) -> dict[RawRow, str]:  # with the reason
     "Of files that are applied again, what was left out as older than the table."
-    paths = {f.path for f in files}
+    paths = {file.path for file in files}
     lists = {path: listed for path, listed in (before.aside or {}).items() if path in paths}
     try:
         rows = read_aside(task.repeats, lists)

@@ -95,9 +95,9 @@ class WithArchive:
 
     def files(self, table: TableRef, position: Any = None) -> Listing:
         "The landing's files and those that were moved."
-        here, there = self.landing.files(table, position), self.archive.files(table)
-        moved = tuple(file for file in there.changes if file.path in self.moved)
-        return replace(here, changes=union(here, Listing(changes=moved))[0])
+        listing, archived = self.landing.files(table, position), self.archive.files(table)
+        moved = tuple(file for file in archived.changes if file.path in self.moved)
+        return replace(listing, changes=union(listing, Listing(changes=moved))[0])
 
     def url(self, table: TableRef, path: str = "") -> str:
         "Where the table's folder, or a file of it, is read from."
@@ -167,21 +167,21 @@ def rows_of(
     "Rows read, keys they speak of, what became of those, and of the other rows; rows refused. See `balance_of`."
     read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    rest = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
+    unapplied = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
     moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
-    folded = read + moved + emptied - sum(rest.values()) - sum(done.values())
-    both = {"moved": moved, "beyond": max(0, -folded)} | ({"emptied": emptied} if emptied else {})
-    if not rest["repeated"]:
-        del rest["repeated"]
-    return {"read": read, "keys": keys, **done, "folded": max(0, folded), **rest, **both, "refused": refused}
+    folded = read + moved + emptied - sum(unapplied.values()) - sum(done.values())
+    balance = {"moved": moved, "beyond": max(0, -folded)} | ({"emptied": emptied} if emptied else {})
+    if not unapplied["repeated"]:
+        del unapplied["repeated"]
+    return {"read": read, "keys": keys, **done, "folded": max(0, folded), **unapplied, **balance, "refused": refused}
 
 
 def balance_of(
     rows: Mapping[str, int],  # of `rows_of`
 ) -> int:  # 0
     "Rows read, without what became of them; what no row read names, or two, counts on the other side."
-    became, beside = (*COUNTED, "folded", "aside", "left_out", "repeated"), ("moved", "beyond", "emptied")
-    return rows["read"] + sum(rows.get(name, 0) for name in beside) - sum(rows.get(name, 0) for name in became)
+    became, sources = (*COUNTED, "folded", "aside", "left_out", "repeated"), ("moved", "beyond", "emptied")
+    return rows["read"] + sum(rows.get(name, 0) for name in sources) - sum(rows.get(name, 0) for name in became)
 
 
 def lake_of(
@@ -199,8 +199,8 @@ def lake_of(
 def seconds_of(loads: Sequence[LoadResult], clock: Clock) -> dict[str, float]:
     "Seconds by step, of all loads together."
     seconds = dict(clock.seconds)
-    for name, more in (step for load in loads for step in load.seconds.items()):
-        seconds[name] = round(seconds.get(name, 0.0) + more, 3)
+    for name, duration in (step for load in loads for step in load.seconds.items()):
+        seconds[name] = round(seconds.get(name, 0.0) + duration, 3)
     return seconds
 
 # %% ../../notebooks/08_load/03_results.ipynb #e85bfde8
@@ -210,18 +210,23 @@ def did(
     "What loads have done, in words."
     rows = rows_of(loads)
     rows["deleted"] -= rows.get("emptied", 0)  # its message tells of them
-    became = ", ".join(f"{rows[name]:,} {said}" for name, said in _BECAME.items() if rows.get(name)) or "no row changed"
-    said = [load.message for load in loads if load.message]
+    became = (
+        ", ".join(f"{rows[name]:,} {sentences}" for name, sentences in _BECAME.items() if rows.get(name))
+        or "no row changed"
+    )
+    sentences = [load.message for load in loads if load.message]
     if files := sum(len(load.files) for load in loads):
-        said.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
+        sentences.append(f"{count(files, 'file')}, {count(rows['read'], 'row')} read: {became}")
     if moved := rows["moved"]:
-        said.append(f"{count(moved, 'changed key')} counted twice, as the end of one row and the beginning of another")
+        sentences.append(
+            f"{count(moved, 'changed key')} counted twice, as the end of one row and the beginning of another"
+        )
     columns = [words for load in loads for words in load.schema]
-    said += [words for words in columns if " is absent from " in words or " is gone from " in words]
+    sentences += [words for words in columns if " is absent from " in words or " is gone from " in words]
     if unlogged := sum(load.unlogged for load in loads):
-        were, kept = ("was", "one") if unlogged == 1 else ("were", "ones")
-        said.append(f"{count(unlogged, 'value')} {were} not in the source's log, so the older {kept} stayed")
-    return "; ".join(said)
+        verb, noun = ("was", "one") if unlogged == 1 else ("were", "ones")
+        sentences.append(f"{count(unlogged, 'value')} {verb} not in the source's log, so the older {noun} stayed")
+    return "; ".join(sentences)
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-012
 def verdict_of(
@@ -271,9 +276,9 @@ class Processed:
     @property
     def lacks_sample(self) -> bool:
         "Rows were changed, and the table's format has not told which."
-        told = Counter(row["what"] for row in self.sample)
-        changed = [what for what in ("inserted", "updated", "deleted") if self.rows.get(what)]
-        return bool(self.applied) and len(self.sample) < SAMPLE and any(not told[what] for what in changed)
+        shown_kinds = Counter(row["what"] for row in self.sample)
+        changed = [kind for kind in ("inserted", "updated", "deleted") if self.rows.get(kind)]
+        return bool(self.applied) and len(self.sample) < SAMPLE and any(not shown_kinds[kind] for kind in changed)
 
     def with_sample(
         self,
@@ -324,14 +329,16 @@ def ended_by(
     message = message_of(problem, table).rstrip(".")
     if problem.verdict == Verdict.BUSY:
         return Verdict.BUSY, message
-    now = f"commit {head.number}" if head else "never loaded"
+    state_words = f"commit {head.number}" if head else "never loaded"
     if loads := [result for result in done if result.has_effect]:
         message = message.replace("othing was applied", "othing of the changes was applied")
-        message = f"{message}. The load before them was: {did(loads)} ({now})"
+        message = f"{message}. The load before them was: {did(loads)} ({state_words})"
     elif table_state:
-        known = done[-1].written.commit.number if done else table_state.number
-        is_same = head is None or head.number == known
-        message = f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({now})"
+        expected = done[-1].written.commit.number if done else table_state.number
+        is_same = head is None or head.number == expected
+        message = (
+            f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({state_words})"
+        )
     return problem.verdict, message
 
 # %% ../../notebooks/08_load/03_results.ipynb #51ddb0f1
@@ -345,7 +352,7 @@ def masked(
     "Rows without the values of some columns; what has no value stays so."
     patterns = [pattern.strip().lower() for pattern in mask.split(",") if pattern.strip()]
 
-    def shown(cell: Sequence[str | None]) -> list[str | None]:
+    def masked_cell(cell: Sequence[str | None]) -> list[str | None]:
         name, *values = cell
         if name in (FILE, ROW):  # what names a row without a key, as people count: from 1
             return ["file", *values] if name == FILE else ["row", *(value and str(int(value) + 1) for value in values)]
@@ -353,7 +360,9 @@ def masked(
             return [name, *values]
         return [name, *[None if value is None else HIDDEN for value in values]]
 
-    return tuple({**row, "key": [*map(shown, row["key"])], "cells": [*map(shown, row["cells"])]} for row in rows)
+    return tuple(
+        {**row, "key": [*map(masked_cell, row["key"])], "cells": [*map(masked_cell, row["cells"])]} for row in rows
+    )
 
 # %% ../../notebooks/08_load/03_results.ipynb #faa468c9
 def named(row: SetAside) -> dict[str, Any]:

@@ -49,10 +49,10 @@ def _reaches_back(before: Position, lowest: str) -> bool:
 # %% ../../notebooks/08_load/11_resumed.ipynb #294c03a1
 def _known_files(task: Task, before: Position, files: Sequence[RawFile], all_known: bool) -> list[RawFile]:
     "The applied files, without these, that still lie where they were; none, with `all_known`, where one does not."
-    paths = {f.path for f in files}
+    paths = {file.path for file in files}
     known_files = [RawFile(path, size, 0.0) for path, size in before.window if path not in {*paths, *before.unread}]
-    places = (fs_and_path(task.landing.url(task.table, f.path)) for f in known_files)
-    unmoved = [f for f, (fs, path) in zip(known_files, places) if fs.get_file_info(path).size == f.size]
+    places = (fs_and_path(task.landing.url(task.table, file.path)) for file in known_files)
+    unmoved = [file for file, (fs, path) in zip(known_files, places) if fs.get_file_info(path).size == file.size]
     return [] if all_known and len(unmoved) < len(known_files) else unmoved
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #804b050b
@@ -74,7 +74,7 @@ def _sent_before(
 # %% ../../notebooks/08_load/11_resumed.ipynb #60345650
 def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile]) -> bool:
     "Whether every change of these files has a change sequence."
-    chosen = applied_changes(task, head, sorted(files, key=lambda f: f.order))
+    chosen = applied_changes(task, head, sorted(files, key=lambda file: file.order))
     column = sequence_column(chosen)
     return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
 
@@ -100,8 +100,10 @@ def resumed_files(
     late_lowest = batch.folded.late_lowest
     earlier = _sent_before(task, before, batch, files, images, all_known)
     if late_lowest and task.key and not all_known and not earlier and not task.from_stream:
-        others = _known_files(task, before, files, all_known)  # a late file may be sent again, too
-        earlier = others if others and _has_later(spark, task, head, others, late_lowest.sequence) else []
+        known_files = _known_files(task, before, files, all_known)  # a late file may be sent again, too
+        earlier = (
+            known_files if known_files and _has_later(spark, task, head, known_files, late_lowest.sequence) else []
+        )
     if not earlier:
         return []
     if task.key and not _is_ordered(spark, task, head, (*earlier, *files)):
@@ -119,8 +121,10 @@ def _last_of_absent_keys(
     from pyspark.sql import functions as F
 
     keys = [*map(quoted, task.key)]
-    last = changes.groupBy(*keys).agg(F.max_by(OP, "_cdc_came").alias(OP), F.max("_cdc_came").alias("_cdc_came"))
-    stays = last.where((F.col(OP) != "D") & (F.col("_cdc_came") <= newest))
+    newest_changes = changes.groupBy(*keys).agg(
+        F.max_by(OP, "_cdc_came").alias(OP), F.max("_cdc_came").alias("_cdc_came")
+    )
+    stays = newest_changes.where((F.col(OP) != "D") & (F.col("_cdc_came") <= newest))
     return stays.join(table.select(*keys), [*task.key], "left_anti")
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #b2254f73
@@ -139,13 +143,15 @@ def never_seen(
     column = sequence_column(files)
     before = replace(applied_changes(task, head, earlier), images=files.images)
     rows = read_changes(spark, files)
-    had = read_changes(spark, before)
+    applied_rows = read_changes(spark, before)
     low = rows.where((digits_in(column) <= newest) & (F.col(KIND) == "new"))
     low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
-    first = had.agg(F.min(digits_in(column))).first()[0]
-    lacking = low.where(digits_in(column) >= first).join(had.select(quoted(column)).distinct(), column, "left_anti")
+    lowest_applied = applied_rows.agg(F.min(digits_in(column))).first()[0]
+    lacking = low.where(digits_in(column) >= lowest_applied).join(
+        applied_rows.select(quoted(column)).distinct(), column, "left_anti"
+    )
     facts = [OP, *map(quoted, task.key), digits_in(column).alias("_cdc_came")]
-    changes = rows.select(*facts).unionByName(had.select(*facts))
+    changes = rows.select(*facts).unionByName(applied_rows.select(*facts))
     absent = _last_of_absent_keys(task, changes, task.lake.read(spark), newest)
     returned = low.join(absent, [*task.key], "left_semi")
     return lacking.select(FILE, ROW).union(returned.select(FILE, ROW)).distinct().count()
@@ -169,5 +175,5 @@ def say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int,
         return f"{count(repeats, 'change')} came twice with one change sequence, as a resumed task sends them"
     if not (earlier and keys):
         return ""
-    again = f"{some(files)} brought changes of {count(keys, 'key')} from before later ones that were applied"
-    return f"{again}, as a resumed task does; the change sequence decided"
+    fact = f"{some(files)} brought changes of {count(keys, 'key')} from before later ones that were applied"
+    return f"{fact}, as a resumed task does; the change sequence decided"

@@ -29,69 +29,69 @@ from ..state.position import Instruct, Position
 __all__ = ['ALL_EVERY', 'lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state']
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #dc8edd0f
-def _is_same(one: Position, other: Position) -> bool:
+def _is_same(one: Position, other_position: Position) -> bool:
     "Both hold the same load and the same last change file."
 
     def content(position: Position) -> tuple:
-        return position.last, position.floor, sorted(f.identity for f in position.load_files)
+        return position.last, position.floor, sorted(file.identity for file in position.load_files)
 
-    return content(one) == content(other)
+    return content(one) == content(other_position)
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #55db7844
 def _ways_on(item: TableItem, head: Commit | None) -> str:
     "The commands for a lake that is not the one remembered."
     on = f"`dmscdc table rebuild --only {for_shell(item.table)}` goes on from what it holds now; " if head else ""
     if item.position.has_load:
-        again = "loads it again, which needs all change files since its load"
-        return f"{on}`dmscdc table rewind {for_shell(item.table)} --reload` {again}"
-    again = "starts over once its key is set again, which needs all its change files"
-    return f"{on}`dmscdc table forget {for_shell(item.table)}` {again}"
+        consequence = "loads it again, which needs all change files since its load"
+        return f"{on}`dmscdc table rewind {for_shell(item.table)} --reload` {consequence}"
+    consequence = "starts over once its key is set again, which needs all its change files"
+    return f"{on}`dmscdc table forget {for_shell(item.table)}` {consequence}"
 
 
-def _written_as(item: TableItem, there: LakeTable, catalog: str) -> str:  # "" where there is none
+def _written_as(item: TableItem, lake: LakeTable, catalog: str) -> str:  # "" where there is none
     "Another format in which the table lies at its place."
-    root = there.location.removesuffix(f"/{item.folder or f'{item.table.schema}/{item.table.name}'}")
+    root = lake.location.removesuffix(f"/{item.folder or f'{item.table.schema}/{item.table.name}'}")
     for name in FORMATS:
         with suppress(DmscdcError):  # a format that cannot be there
-            other = replace(item, format=name, out_path=root)
-            if name != item.format and open_lake(other, root, catalog).head():
+            in_format = replace(item, format=name, out_path=root)
+            if name != item.format and open_lake(in_format, root, catalog).head():
                 return name
     return ""
 
 
 def lost_since(
     item: TableItem,
-    there: LakeTable,
+    lake: LakeTable,
     head: Commit | None,  # its newest commit
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> str:  # "" where the lake holds the commit that the state remembers
     "What the state remembers and the lake does not hold: the lake is gone, older, or another table's."
-    number, found = head.number if head else 0, "holds no commit of ours"
+    number, finding = head.number if head else 0, "holds no commit of ours"
     if not item.commit or item.position is None:
         return ""
     if number >= item.commit:
         try:
-            then = Position.from_json((head if number == item.commit else there.at(item.commit)).position)
+            at_commit = Position.from_json((head if number == item.commit else lake.at(item.commit)).position)
         except LookupError:  # the format's log no longer knows it
             return ""
-        if _is_same(then, item.position):
+        if _is_same(at_commit, item.position):
             return ""
-        found = f"holds another table: its commit {item.commit} is {then}"
+        finding = f"holds another table: its commit {item.commit} is {at_commit}"
     elif head:
-        found = f"stands at commit {number}, {Position.from_json(head.position)}"
-    if other := head is None and _written_as(item, there, catalog):
-        set_back = f"set it back: `dmscdc table set {for_shell(item.table)} --format {other}`"
-        written = f"its format is set to {item.format}, its lake was written as {other}. Nothing is touched"
+        finding = f"stands at commit {number}, {Position.from_json(head.position)}"
+    if written_format := head is None and _written_as(item, lake, catalog):
+        set_back = f"set it back: `dmscdc table set {for_shell(item.table)} --format {written_format}`"
+        written = f"its format is set to {item.format}, its lake was written as {written_format}. Nothing is touched"
         return f"{written}; {set_back}; or {_ways_on(item, None)}"
-    known = f"the state remembers commit {item.commit} ({item.position}), but the lake {there.location} {found}"
+    remembered = f"the state remembers commit {item.commit} ({item.position}), but the lake {lake.location} {finding}"
     asks = "Was the lake moved, emptied or restored, or is --lake another one? Bring the lake back"
-    return f"{known}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
+    return f"{remembered}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #cell-008
-def _gone(item: TableItem, there: LakeTable, head: Commit | None, gone: FilesGone | ColumnsGone) -> TableState:
+def _gone(item: TableItem, lake: LakeTable, head: Commit | None, error: FilesGone | ColumnsGone) -> TableState:
     "A table whose lake lacks files or columns."
-    words = f"{gone}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
-    return TableState(item, there, head, item.position, (), words)
+    words = f"{error}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
+    return TableState(item, lake, head, item.position, (), words)
 
 
 def look_at_state(
@@ -103,21 +103,21 @@ def look_at_state(
 ) -> TableState:
     "The table as a run would find it, for those who may only read: nothing is settled, nothing saved."
     item = state.get(table) or TableItem(table, format=format)
-    there = open_lake(item, lake, catalog)
-    head = there.head()
+    lake_table = open_lake(item, lake, catalog)
+    head = lake_table.head()
     check_mirror(str(table), head)
-    if lost := lost_since(item, there, head, catalog):
-        return TableState(item, there, head, item.position, (), lost)
+    if lost := lost_since(item, lake_table, head, catalog):
+        return TableState(item, lake_table, head, item.position, (), lost)
     try:
-        notes, is_left = there.inspect(head.number if head else None)
-    except (FilesGone, ColumnsGone) as gone:
-        return _gone(item, there, head, gone)
+        notes, is_left = lake_table.inspect(head.number if head else None)
+    except (FilesGone, ColumnsGone) as error:
+        return _gone(item, lake_table, head, error)
     position = Position.from_json(head.position) if head else None
     if head and head.number != item.commit:
-        asked = item.instruction if is_adoption(item.instruction) else None  # the lake is ours already
-        item = replace(item, moved=ahead_of(asked, position), instruction=None if asked else item.instruction)
+        adoption = item.instruction if is_adoption(item.instruction) else None  # the lake is ours already
+        item = replace(item, moved=ahead_of(adoption, position), instruction=None if adoption else item.instruction)
         item, is_left = replace(item, position=position, commit=head.number), True
-    return TableState(item, there, head, position, tuple(notes), unsettled=is_left)
+    return TableState(item, lake_table, head, position, tuple(notes), unsettled=is_left)
 
 
 def load_state(
@@ -129,19 +129,19 @@ def load_state(
 ) -> TableState:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     state.get(table) or state.put_settings(table, format=format)
-    seen = look_at_state(state, table, lake, catalog=catalog)
-    if seen.lost:
-        return seen
-    head, item = seen.head, state.get(table)
+    table_state = look_at_state(state, table, lake, catalog=catalog)
+    if table_state.lost:
+        return table_state
+    head, item = table_state.head, state.get(table)
     try:
-        notes = seen.lake.recover()
-    except (FilesGone, ColumnsGone) as gone:  # since we looked
-        return _gone(item, seen.lake, head, gone)
+        notes = table_state.lake.recover()
+    except (FilesGone, ColumnsGone) as error:  # since we looked
+        return _gone(item, table_state.lake, head, error)
     if head and head.number != item.commit:
-        asked = item.instruction if is_adoption(item.instruction) else None
-        state.save_position(table, seen.position, head.number, item.commit, asked)
-        item = replace(state.get(table), moved=seen.item.moved)
-    return TableState(item, seen.lake, head, seen.position, tuple(notes))
+        adoption = item.instruction if is_adoption(item.instruction) else None
+        state.save_position(table, table_state.position, head.number, item.commit, adoption)
+        item = replace(state.get(table), moved=table_state.item.moved)
+    return TableState(item, table_state.lake, head, table_state.position, tuple(notes))
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #d8fcb55c
 def _untouched(
@@ -149,21 +149,28 @@ def _untouched(
     *notes: str,  # why a reload cannot be done
 ) -> Plan:
     "The plan where the lake is not the one that the state remembers."
-    was, notes = table_state.item.position, (*notes, table_state.lost)
-    said = {"waits": "nothing is touched", "notes": notes}
-    return Plan(table_state.item.table, PlanKind.ATTENTION, load_number=was.load, before=was, after=was, **said)
+    position, notes = table_state.item.position, (*notes, table_state.lost)
+    wording = {"waits": "nothing is touched", "notes": notes}
+    return Plan(
+        table_state.item.table,
+        PlanKind.ATTENTION,
+        load_number=position.load,
+        before=position,
+        after=position,
+        **wording,
+    )
 
 
-def _plan_lost(table_state: TableState, landing: FolderLanding, known: Mapping[str, Any]) -> Plan:
+def _plan_lost(table_state: TableState, landing: FolderLanding, facts: Mapping[str, Any]) -> Plan:
     "Nothing, until a person asks for a reload; that is done, and says which applied files are gone."
     item = table_state.item
     if (item.instruction or {}).get("kind") != Instruct.RELOAD:
         return _untouched(table_state)
     files = landing.files(item.table)
-    plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **known)
+    plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **facts)
     if not plan.load:
         return plan if plan.waits else _untouched(table_state, *plan.notes)
-    if missing := gone_names(union(files, known["archive"])[0], item.position):
+    if missing := gone_names(union(files, facts["archive"])[0], item.position):
         words = "had been applied before the lake was lost, and lies in the landing no more, nor in an archive"
         return warn(plan, f"{some(missing)} {words}")
     return plan
@@ -177,11 +184,11 @@ def _note_empty(
 ) -> str:  # "" where there are files, or where a person has accepted that there are none
     "What is said of a table whose files are all gone."
     item, position = table_state.item, table_state.position
-    there = files.load or files.changes or archive and archive.changes
-    if not position or there or item.status.get("accepted") == table_state.number:
+    present = files.load or files.changes or archive and archive.changes
+    if not position or present or item.status.get("accepted") == table_state.number:
         return ""
-    whole = landing.files(item.table)
-    if whole.load or whole.changes:
+    full_listing = landing.files(item.table)
+    if full_listing.load or full_listing.changes:
         return ""
     return f"its folder {landing.url(item.table)} no longer holds any file; it did at {clock_time(position.listed_at)}"
 
@@ -202,8 +209,8 @@ def _gone_plan(
             return plan
         after = Position(load=position.load + 1, cut=position.last, listed_at=now, applied=(0, 0))
         words = f"{empty} (--when-gone empty)"
-        known = {"before": position, "after": after, "load_number": after.load}
-        return replace(plan, kind=PlanKind.INCREMENTAL, empties=words, **known)
+        numbers = {"before": position, "after": after, "load_number": after.load}
+        return replace(plan, kind=PlanKind.INCREMENTAL, empties=words, **numbers)
     ways = (
         "Bring the files back, or point the setting landing at them; "
         f"`dmscdc table accept {for_shell(item.table)}` says that this is right; "
@@ -227,16 +234,19 @@ def _note_unapplied(
     "What is said of files that were refused and are gone before they were applied."
     refused = table_state.item.status.get("refused") or {}
     position = table_state.position or Position()
-    there = {f.path for listing in (files, archive) if listing for f in (*listing.load, *listing.changes)}
-    applied = {path for path, _ in position.window} | {f.path for f in position.load_files}
-    gone = [path for path in refused.get("files") or () if path not in there | applied and _is_listed(path, position)]
-    if not gone:
+    present = {file.path for listing in (files, archive) if listing for file in (*listing.load, *listing.changes)}
+    applied = {path for path, _ in position.window} | {file.path for file in position.load_files}
+    missing = [
+        path for path in refused.get("files") or () if path not in present | applied and _is_listed(path, position)
+    ]
+    if not missing:
         return ""
-    are, them = ("is", "it") if len(gone) == 1 else ("are", "them")
+    are, pronoun = ("is", "it") if len(missing) == 1 else ("are", "them")
     return (
-        f"{some(gone)} {are} gone from the landing, refused at {refused['at'][:16].replace('T', ' ')} UTC and never "
-        f"applied. Bring {them} back mended; `dmscdc table accept {for_shell(table_state.item.table)}` says that the "
-        f"table is right without {them}"
+        f"{some(missing)} {are} gone from the landing, refused at {refused['at'][:16].replace('T', ' ')} UTC and never "
+        f"applied. Bring {pronoun} back mended; `dmscdc table accept {for_shell(table_state.item.table)}` says that "
+        "the "
+        f"table is right without {pronoun}"
     )
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #52ab5b71
@@ -263,31 +273,35 @@ def plan_state(
     position, staged = table_state.position, item.status.get("stream") or {}
     is_old = bool(position) and change_order(staged.get("first file", "9")) < change_order(position.window_start)
     since = None if table_state.lost or item.instruction or is_old or needs_all(item, now) else position
-    known = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
-    known["any_age"] = bool(staged)
-    known["archive"] = open_landing(archive).files(item.table, since) if archive else None
+    facts = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
+    facts["any_age"] = bool(staged)
+    facts["archive"] = open_landing(archive).files(item.table, since) if archive else None
     if table_state.lost:
-        return _plan_lost(table_state, landing, known)
+        return _plan_lost(table_state, landing, facts)
     files = landing.files(item.table, since)
-    plan = plan_table(item.table, files, table_state.position, commit=table_state.number, **known)
-    other = set_otherwise(item.table, table_state.head, item.key, item.partition, bool(files.load), item.op_column)
-    plan = only_load(plan, other)
+    plan = plan_table(item.table, files, table_state.position, commit=table_state.number, **facts)
+    setting_conflict = set_otherwise(
+        item.table, table_state.head, item.key, item.partition, bool(files.load), item.op_column
+    )
+    plan = only_load(plan, setting_conflict)
     csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
-    texts = [f.path for f in plan.inputs if is_csv(f.path)]
-    was = table_state.position.csv if table_state.position else None
-    is_known = not plan.load and was is not None and was == format_to_json(csv)
+    texts = [file.path for file in plan.inputs if is_csv(file.path)]
+    csv_before = table_state.position.csv if table_state.position else None
+    is_known = not plan.load and csv_before is not None and csv_before == format_to_json(csv)
     read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_known else ""
     is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""
     known_load = set(table_state.position.load_files) if table_state.position else set(plan.load)
     is_compared = item.reload == "difference" and not set(plan.load) <= known_load
-    same = "if its columns are the same, only rows that differ are written (--reload difference)" if is_compared else ""
-    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine, same])))
+    difference_note = (
+        "if its columns are the same, only rows that differ are written (--reload difference)" if is_compared else ""
+    )
+    plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine, difference_note])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
     if plan.load or (plan.instruction or {}).get("kind") == Instruct.ACCEPT:
         return plan
-    empty = _note_empty(table_state, landing, files, known["archive"])
-    unapplied = _note_unapplied(table_state, files, known["archive"])
+    empty = _note_empty(table_state, landing, files, facts["archive"])
+    unapplied = _note_unapplied(table_state, files, facts["archive"])
     strange = () if table_state.lake.writes_own_files else table_state.notes  # rows that other programs wrote
     plan = _gone_plan(table_state, landing, plan, empty, now) if empty else plan
     plan = replace(warn(plan, unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))

@@ -71,12 +71,12 @@ class Copying:
     @property
     def stored(self) -> list[Column]:
         "The columns of a file."
-        return [Column(*c) for c in self.schema if c[0] not in self.partition]
+        return [Column(*column) for column in self.schema if column[0] not in self.partition]
 
     @property
     def source(self) -> list[Column]:
         "The columns that come from the source."
-        return [c for c in self.stored if c.name not in (OP, FILE, ROW)]
+        return [column for column in self.stored if column.name not in (OP, FILE, ROW)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-007
 def cut_file(
@@ -121,29 +121,29 @@ def cut(
 def _lake_rows(
     have: pa.Table,  # rows as the file has them
     part: Part,
-    first: int,  # number in the file of the first of them
+    first_row: int,  # number in the file of the first of them
     copying: Copying,
 ) -> pa.Table:
     "Rows as the lake stores them."
-    rows, column = have.num_rows, lake_values(have, copying.source, part.path, first)
+    rows, column = have.num_rows, lake_values(have, copying.source, part.path, first_row)
     for name, text in ((OP, "I"), (FILE, part.file)):
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
         column[name] = codes if name not in copying.keys else codes.cast(pa.string())
     if OP in have.column_names:
         column[OP] = have[OP].cast(pa.string()).fill_null("I").dictionary_encode()
-    column[ROW] = pa.array(np.arange(first, first + rows))
-    return pa.table({c.name: column[c.name] for c in copying.stored})
+    column[ROW] = pa.array(np.arange(first_row, first_row + rows))
+    return pa.table({lake_column.name: column[lake_column.name] for lake_column in copying.stored})
 
 
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most one lake file's at a time."
-    file, at = open_raw(part.url, part.path), part.first
-    wanted = [OP] * copying.keeps + [c.name for c in copying.source]
+    file, row_number = open_raw(part.url, part.path), part.first
+    columns = [OP] * copying.keeps + [source_column.name for source_column in copying.source]
     carried = set(file.schema_arrow.names)
-    names = [name for name in wanted if name in carried]
+    names = [name for name in columns if name in carried]
     for rows in read_pieces(file, part.path, names, part.groups, min(copying.rows_a_file, part.rows_at_once)):
-        yield _lake_rows(rows, part, at, copying)
-        at += rows.num_rows
+        yield _lake_rows(rows, part, row_number, copying)
+        row_number += rows.num_rows
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-015
 def _write_copy(
@@ -214,9 +214,9 @@ def check_unmanaged(
     names: Collection[str],  # as they were found
 ) -> None:
     "Raises `CommitConflict` if unmanaged files have come or gone."
-    if other := sorted(set(names) ^ set(unmanaged_files(journal))):
+    if changed := sorted(set(names) ^ set(unmanaged_files(journal))):
         raise CommitConflict(
-            f"{journal.folder}: {other[0]} came or went while the lake was taken over; nothing was committed. "
+            f"{journal.folder}: {changed[0]} came or went while the lake was taken over; nothing was committed. "
             "The old schedule seems to be at work: stop its Glue trigger, the next pass starts again"
         )
 
@@ -237,13 +237,13 @@ def check_folders(
 ) -> None:
     "Checks that every file lies in folders of the partition columns. Raises `Refused`."
     for name in names:
-        found = [unquote(folder.partition("=")[0]) for folder in name.split("/")[:-1]]
-        if found != list(partition):
-            there, wanted = (",".join(columns) or "none" for columns in (found, partition))
+        folder_columns = [unquote(folder.partition("=")[0]) for folder in name.split("/")[:-1]]
+        if folder_columns != list(partition):
+            actual, expected = (",".join(columns) or "none" for columns in (folder_columns, partition))
             raise Refused(
-                f"{table}: the partition is set to {wanted}, but {name} of the lake lies in folders of {there}. "
+                f"{table}: the partition is set to {expected}, but {name} of the lake lies in folders of {actual}. "
                 "Set it as the lake has it: "
-                f"dmscdc table set {for_shell(table)} --partition {for_shell(','.join(found))}"
+                f"dmscdc table set {for_shell(table)} --partition {for_shell(','.join(folder_columns))}"
             )
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #8a517b45

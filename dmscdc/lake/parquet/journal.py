@@ -34,8 +34,8 @@ def name_prefix(number: int, attempt: str) -> str:
 
 def commit_of(name: str) -> int | None:
     "The commit number in a file's name, None if the name is not ours."
-    found = _OUR_NAME.match(name.rsplit("/", 1)[-1])
-    return int(found[1]) if found else None
+    match = _OUR_NAME.match(name.rsplit("/", 1)[-1])
+    return int(match[1]) if match else None
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-015
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Entry:
     @property
     def added(self) -> list[LakeFile]:
         adds = set(self.adds)
-        return [f for f in self.files if f.name in adds]
+        return [file for file in self.files if file.name in adds]
 
     def encode(self) -> bytes:
         "The entry as JSON, one file a line."
-        head = {k: v for k, v in asdict(replace(self, files=())).items() if k != "files"}
-        files = ",\n".join(json.dumps(asdict(f), separators=(",", ":")) for f in self.files)
+        head = {k: value for k, value in asdict(replace(self, files=())).items() if k != "files"}
+        files = ",\n".join(json.dumps(asdict(file), separators=(",", ":")) for file in self.files)
         return (json.dumps(head)[:-1] + f', "files": [\n{files}\n]}}\n').encode()
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-018
@@ -89,7 +89,7 @@ def _no_entry(place: str, error: Exception) -> str:
 
 
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
-    file = LakeFile(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    file = LakeFile(**{k: tuple(value) if isinstance(value, list) else value for k, value in fields.items()})
     kinds = {"name": str, "aside": str, "rows": int, "bytes": int, "low": tuple, "high": tuple, "values": tuple}
     check_kinds(vars(file), kinds)
     return file
@@ -98,8 +98,8 @@ def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
 def decode(content: bytes) -> Entry:
     "An entry from its JSON."
     fields = json.loads(content)
-    names = {k: tuple(fields[k]) for k in ("adds", "removes")}
-    return Entry(**{**fields, **names, "files": tuple(_lake_file(f) for f in fields["files"])})
+    names = {key: tuple(fields[key]) for key in ("adds", "removes")}
+    return Entry(**{**fields, **names, "files": tuple(_lake_file(file) for file in fields["files"])})
 
 
 @contextmanager
@@ -170,8 +170,8 @@ class Journal:  # a `Log`
 
     def numbers(self) -> list[int]:
         "The numbers of all commits, rising."
-        found = map(ENTRY_NAME.match, _below(self.store, f"{self.meta}/journal"))
-        return [int(entry[1]) for entry in found if entry]
+        matches = map(ENTRY_NAME.match, _below(self.store, f"{self.meta}/journal"))
+        return [int(entry[1]) for entry in matches if entry]
 
     def newest(self) -> int:
         "The number of the newest commit, 0 for none. Few requests, however many commits there are."
@@ -194,9 +194,9 @@ class Journal:  # a `Log`
     def check_touched(self, files: Iterable[LakeFile]) -> None:
         "Every file of plain Parquet can be."
 
-    def commit(self, *what: Any) -> Entry:
+    def commit(self, *arguments: Any) -> Entry:
         "As the function `commit`."
-        return commit(self, *what)
+        return commit(self, *arguments)
 
     def thin(self, number: int) -> None:
         "Take the list of files out of an old entry. It stays, so that its number is never taken again."
@@ -224,23 +224,25 @@ def _each(store: LogStore, do: Callable[..., Any], names: Iterable[Any]) -> None
             list(pool.map(do, names))
 
 
-def _delete(store: LogStore, names: Iterable[str], there: Iterable[str]) -> None:
+def _delete(store: LogStore, names: Iterable[str], listed: Iterable[str]) -> None:
     "Deletes names; if the store prefers that, only those that the last listing showed."
-    _each(store, store.delete, [name for name in names if not store.marks or name in there])
+    _each(store, store.delete, [name for name in names if not store.marks or name in listed])
 
 
 def _switch(journal: Journal, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
-    store, folder, aside = journal.store, journal.folder, journal.aside
-    here = set(_below(store, folder))
-    missing = [f for f in entry.added if f.name not in here]  # if the staged file is gone too, somebody has copied it
-    _each(store, lambda f: store.copy(f"{aside}/{f.aside}", f"{folder}/{f.name}"), missing)
-    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in here})
+    store, folder, staging = journal.store, journal.folder, journal.aside
+    present = set(_below(store, folder))
+    missing = [
+        file for file in entry.added if file.name not in present
+    ]  # if the staged file is gone too, somebody has copied it
+    _each(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
+    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in present})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-029
 def _remove_orphans(journal: Journal, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans, never those of a larger number."
-    names, listed = _below(journal.store, journal.folder), {f.name for f in entry.files}
+    names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
     _each(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
     return names
@@ -248,14 +250,14 @@ def _remove_orphans(journal: Journal, entry: Entry) -> list[str]:  # names that 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
 def _free(journal: Journal, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
-    keep, store, aside = {f.aside for f in entry.added}, journal.store, journal.aside
+    keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.aside
     if not store.marks:
-        _delete(store, [f"{aside}/{f.aside}" for f in entry.added], ())
-    names = _below(store, aside)
+        _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
+    names = _below(store, staging)
     keep = () if store.marks else keep  # not deleted yet
     over = [name for name in names if staging_number(name) < entry.number + (name not in keep)]
-    _each(store, store.delete, [f"{aside}/{name}" for name in over])
-    store.tidy(aside, entry.number)
+    _each(store, store.delete, [f"{staging}/{name}" for name in over])
+    store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-033
@@ -284,40 +286,42 @@ def recover(
         return []
     _switch(journal, entry)
     names = _remove_orphans(journal, entry)
-    missing = sorted({f.name for f in entry.files} - set(names))  # of earlier commits, too
+    missing = sorted({file.name for file in entry.files} - set(names))  # of earlier commits, too
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    strange, others = [name for name in names if commit_of(name) is None], _free(journal, entry)
-    return _foreign(journal.folder, strange) + _foreign(journal.aside, others)
+    strange, unknown = [name for name in names if commit_of(name) is None], _free(journal, entry)
+    return _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
 
 
 def inspect(journal: Journal, entry: Entry | None) -> tuple[list[str], bool]:  # what `recover` would say; would it act
     "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
     if entry is None:
         return [], False
-    here, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.aside))
-    listed, keep = {f.name for f in entry.files}, {f.aside for f in entry.added}
-    copied = {f.name for f in entry.added if f.aside in asides}
-    if missing := sorted(listed - here - copied):
+    present, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.aside))
+    listed, keep = {file.name for file in entry.files}, {file.aside for file in entry.added}
+    copied = {file.name for file in entry.added if file.aside in asides}
+    if missing := sorted(listed - present - copied):
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    strays = [name for name in here - listed if (commit_of(name) or entry.number + 1) <= entry.number]
-    kept = () if journal.store.marks else keep
-    over = [name for name in asides if staging_number(name) < entry.number + (name not in kept)]
-    removed = here & set(entry.removes)
-    strange = sorted(name for name in here if commit_of(name) is None)
-    others = sorted(name for name in asides if staging_number(name) == float("inf"))
-    foreign = _foreign(journal.folder, strange) + _foreign(journal.aside, others)
-    return foreign, bool(strays or over or removed or listed - here)
+    strays = [name for name in present - listed if (commit_of(name) or entry.number + 1) <= entry.number]
+    undeleted = () if journal.store.marks else keep
+    over = [name for name in asides if staging_number(name) < entry.number + (name not in undeleted)]
+    removed = present & set(entry.removes)
+    strange = sorted(name for name in present if commit_of(name) is None)
+    unknown = sorted(name for name in asides if staging_number(name) == float("inf"))
+    foreign = _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
+    return foreign, bool(strays or over or removed or listed - present)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
 def next_entry(
     head: Entry | None, attempt: str, adds: Iterable[LakeFile], removes: Iterable[str], facts: Mapping[str, Any]
 ) -> Entry:
     "The entry that follows a head."
-    adds, gone = tuple(adds), set(removes)
-    kept = tuple(f for f in (head.files if head else ()) if f.name not in gone)
+    adds, removed = tuple(adds), set(removes)
+    remaining = tuple(file for file in (head.files if head else ()) if file.name not in removed)
     number, before = (head.number + 1, head.attempt) if head else (1, "")
-    return Entry(number, attempt, before, tuple(f.name for f in adds), tuple(sorted(gone)), kept + adds, facts)
+    return Entry(
+        number, attempt, before, tuple(file.name for file in adds), tuple(sorted(removed)), remaining + adds, facts
+    )
 
 
 def roll_back(journal: Journal, number: int, attempt: str) -> None:
@@ -328,7 +332,7 @@ def roll_back(journal: Journal, number: int, attempt: str) -> None:
 
 def _check_sizes(journal: Journal, entry: Entry) -> None:
     "Refuses a file too large to copy, because it would block the table for ever."
-    large = [f for f in entry.added if f.bytes > journal.store.largest]
+    large = [file for file in entry.added if file.bytes > journal.store.largest]
     if large:
         raise UnsupportedStore(
             f"{journal.folder}: {large[0].name} has {large[0].bytes:,} bytes, and one request copies at most "
@@ -350,10 +354,10 @@ def commit(
     try:
         journal.store.create(journal.entry_name(entry.number), entry.encode())
     except AlreadyExists:
-        found = journal.entry(entry.number)
-        if found.attempt != attempt:
+        winning = journal.entry(entry.number)
+        if winning.attempt != attempt:
             roll_back(journal, entry.number, attempt)
-            winner = found.facts.get("run") or "another writer"
+            winner = winning.facts.get("run") or "another writer"
             raise CommitConflict(
                 f"{journal.folder}: commit {entry.number} was made by {winner} meanwhile; "
                 "nothing of this run is in the table"
@@ -364,36 +368,36 @@ def commit(
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-049
 def _found(journal: Journal, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
-    inside = {f.name: f"{journal.folder}/{f.name}" for f in entry.files}
-    asides = {f.name: f"{journal.aside}/{f.aside}" for f in entry.added}
-    found = {}
+    inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
+    asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
+    places_found = {}
     for folder, places in ((journal.folder, inside), (journal.aside, asides), (journal.folder, inside)):
-        if len(found) < len(inside):
-            there = set(journal.store.list(folder))
-            found = {name: place for name, place in places.items() if place in there} | found
-    return found
+        if len(places_found) < len(inside):
+            listed = set(journal.store.list(folder))
+            places_found = {name: place for name, place in places.items() if place in listed} | places_found
+    return places_found
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-051
 def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
     "The entry's files by their current location."
-    found = _found(journal, entry)
-    gone = next((f.name for f in entry.files if f.name not in found), None)
-    if gone:
+    places = _found(journal, entry)
+    missing = next((file.name for file in entry.files if file.name not in places), None)
+    if missing:
         if journal.newest() == entry.number:
             table = TableRef(*journal.meta.split("/")[-2:])
             raise FilesGone(
-                f"{journal.folder}: {gone}, which commit {entry.number} lists, is missing from the lake. "
+                f"{journal.folder}: {missing}, which commit {entry.number} lists, is missing from the lake. "
                 f"Restore it, or: dmscdc table rewind {for_shell(table)} --reload"
             )
         raise CommitConflict(
-            f"{journal.folder}: {gone} of commit {entry.number} is gone; the table has moved on, read it again"
+            f"{journal.folder}: {missing} of commit {entry.number} is gone; the table has moved on, read it again"
         )
-    return {journal.store.path(found[f.name]): f for f in entry.files}
+    return {journal.store.path(places[file.name]): file for file in entry.files}
 
 
 def whereabouts(journal: Journal, entry: Entry) -> dict[str, list[str]]:
     "The current locations of the entry's files, by the folder above their partition folders."
     places: dict[str, list[str]] = {}
-    for path, f in located(journal, entry).items():
-        places.setdefault(path.rsplit("/", 1 + f.name.count("/"))[0], []).append(path)
+    for path, file in located(journal, entry).items():
+        places.setdefault(path.rsplit("/", 1 + file.name.count("/"))[0], []).append(path)
     return places

@@ -111,42 +111,47 @@ def _work(stored: dict[str, Any]) -> Work:
 def _tuples(value: Any) -> Any:
     "JSON's lists as tuples, at every level."
     if isinstance(value, dict):
-        return {name: _tuples(one) for name, one in value.items()}
+        return {name: _tuples(element) for name, element in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-012
-def _constant(text: str | None, t: pa.DataType, n: int) -> pa.Array:
+def _constant(text: str | None, type: pa.DataType, count: int) -> pa.Array:
     "A partition's value, n times."
     if text is None:
-        return pa.nulls(n, t)
-    if pa.types.is_decimal(t):
-        return pa.repeat(pa.scalar(Decimal(text), t), n)
-    is_time = pa.types.is_date(t) or pa.types.is_timestamp(t)
-    return pa.repeat(time_from(text, t) if is_time else pa.scalar(text).cast(t), n)
+        return pa.nulls(count, type)
+    if pa.types.is_decimal(type):
+        return pa.repeat(pa.scalar(Decimal(text), type), count)
+    is_time = pa.types.is_date(type) or pa.types.is_timestamp(type)
+    return pa.repeat(time_from(text, type) if is_time else pa.scalar(text).cast(type), count)
 
 
 def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:
     "The same rows with these columns dictionary-encoded."
-    return pa.table({n: table[n].dictionary_encode() if n in names else table[n] for n in table.column_names})
+    return pa.table(
+        {name: table[name].dictionary_encode() if name in names else table[name] for name in table.column_names}
+    )
 
 
 def _decoded(table: pa.Table) -> pa.Table:
     "The same rows without dictionary encoding."
-    plain = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    plain = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
     return pa.table(dict(zip(table.column_names, plain)))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-013
 def _columns(have: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
     "The lake's columns from a file's columns."
-    found, values = dict(zip(have.column_names, have.columns)), dict(zip(work.partition, unit.values))
-    types, rows, out = work.types, have.num_rows, {}
+    carried, values = dict(zip(have.column_names, have.columns)), dict(zip(work.partition, unit.values))
+    types, rows, columns = work.types, have.num_rows, {}
     for name in names:
-        t = arrow_type(types[name])
-        if name in found:
-            out[name] = found[name] if name in _CODED and name in work.coded else found[name].cast(t)
+        type = arrow_type(types[name])
+        if name in carried:
+            columns[name] = carried[name] if name in _CODED and name in work.coded else carried[name].cast(type)
         else:
-            out[name] = _constant(values[name], t, rows) if name in values else pa.nulls(rows, t)
-    return out
+            columns[name] = _constant(values[name], type, rows) if name in values else pa.nulls(rows, type)
+    return columns
 
 
 def read_rows(
@@ -157,7 +162,7 @@ def read_rows(
     "Columns of the unit's files in the lake's types; `Op` and file are encoded, unless they are keys."
     parts = []
     for url, rows in zip(unit.files, unit.rows or [None] * len(unit.files)):
-        stored = [stored_names(some, work.op_column) for some in (names, work.coded)]
+        stored = [stored_names(columns, work.op_column) for columns in (names, work.coded)]
         have = from_stored(read_lake(url, rows, *stored), work.op_column)
         parts.append(_coded(pa.table(_columns(have, names, unit, work)), work.coded))
     return pa.concat_tables(parts).combine_chunks()
@@ -165,10 +170,10 @@ def read_rows(
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-017
 def key_scalar(
     value: Any,  # as the journal keeps a bound: dates and decimals as text, times as microseconds
-    t: str,  # lake type of the key column
+    type: str,  # lake type of the key column
 ) -> pa.Scalar:
     "A key's bound as a value for comparisons."
-    kind = arrow_type(t)
+    kind = arrow_type(type)
     if pa.types.is_decimal(kind):
         return pa.scalar(Decimal(value), kind)
     return pa.scalar(value).cast(kind) if kind == pa.date32() else pa.scalar(value, kind)
@@ -178,13 +183,13 @@ def _range(unit: Unit, work: Work) -> ds.Expression | None:
     "The range of keys in the unit; None if unknown."
     import pyarrow.dataset as ds
 
-    found = None
+    condition = None
     for k, low, high in zip(work.keys, unit.low, unit.high):
         if low is not None and high is not None:
-            t, key = work.types[k], ds.field(k)
-            here = (key >= key_scalar(low, t)) & (key <= key_scalar(high, t))
-            found = here if found is None else found & here
-    return found
+            type, key = work.types[k], ds.field(k)
+            in_range = (key >= key_scalar(low, type)) & (key <= key_scalar(high, type))
+            condition = in_range if condition is None else condition & in_range
+    return condition
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-018
 def read_batch(unit: Unit, work: Work) -> pa.Table:
@@ -196,7 +201,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
     types = work.types
-    typed = {n: rows[n].cast(arrow_type(types[n])) if n in types else rows[n] for n in names}
+    typed = {name: rows[name].cast(arrow_type(types[name])) if name in types else rows[name] for name in names}
     return pa.table(typed).combine_chunks()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-021
@@ -206,14 +211,14 @@ def match(
     keys: Sequence[str],  # the columns that identify a row
 ) -> np.ndarray:  # for each row the batch row of its key, -1 for none
     "Find each row's key in the batch."
-    left, right = (pa.repeat(pa.scalar(0, pa.int64()), t.num_rows) for t in (rows, batch))
+    row_codes, right = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
     for k in keys:
-        columns = [alike(t[k]) for t in (rows, batch)]
+        columns = [alike(table[k]) for table in (rows, batch)]
         values = pc.unique(columns[1])
-        left, right = (_next_code(code, column, values) for code, column in zip((left, right), columns))
+        row_codes, right = (_next_code(code, column, values) for code, column in zip((row_codes, right), columns))
         dense = pc.unique(right)
-        left, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (left, right))
-    return pc.fill_null(pc.index_in(left, value_set=right), -1).to_numpy()
+        row_codes, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, right))
+    return pc.fill_null(pc.index_in(row_codes, value_set=right), -1).to_numpy()
 
 
 def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
@@ -232,49 +237,55 @@ def _flag(table: pa.Table, name: str) -> np.ndarray:
     return table[name].to_numpy().astype(bool)
 
 
-def differs(a: pa.Table, b: pa.Table, names: Sequence[str]) -> np.ndarray:
+def differs(before: pa.Table, after: pa.Table, names: Sequence[str]) -> np.ndarray:
     "Which rows of two equally long tables differ in one of these columns; null equals null."
-    out = np.zeros(a.num_rows, bool)
-    for n in names:
-        unequal = pc.fill_null(pc.not_equal(a[n], b[n]), False).to_numpy()
-        out |= unequal.astype(bool) | (pc.is_null(a[n]).to_numpy() != pc.is_null(b[n]).to_numpy())
-    return out
+    unequal_rows = np.zeros(before.num_rows, bool)
+    for name in names:
+        unequal = pc.fill_null(pc.not_equal(before[name], after[name]), False).to_numpy()
+        unequal_rows |= unequal.astype(bool) | (
+            pc.is_null(before[name]).to_numpy() != pc.is_null(after[name]).to_numpy()
+        )
+    return unequal_rows
 
 
 def _values(
-    old: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
+    stored: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
 ) -> dict[str, pa.ChunkedArray]:
     "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted again."
-    out = {}
+    values = {}
     for i, names in enumerate(work.sets):
-        known = write & _flag(new, f"{HAS_COLUMNS}{i}")
-        for n in names:
-            rest = _pick(write & afresh & ~known, pa.chunked_array([pa.nulls(len(old), old[n].type)]), old[n])
-            out[n] = old[n] if n in work.keys else _pick(known, new[n], rest)
-    return out
+        is_known = write & _flag(new, f"{HAS_COLUMNS}{i}")
+        for name in names:
+            otherwise = _pick(
+                write & afresh & ~is_known, pa.chunked_array([pa.nulls(len(stored), stored[name].type)]), stored[name]
+            )
+            values[name] = stored[name] if name in work.keys else _pick(is_known, new[name], otherwise)
+    return values
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-027
-def _died_before(old: pa.Table, new: pa.Table) -> np.ndarray:
+def _died_before(stored: pa.Table, new: pa.Table) -> np.ndarray:
     "Which rows of the lake were marked as deleted by a change before the batch row's."
-    places = [(pc.replace_substring_regex(t[FILE], "^.*/", ""), t[FILE], t[ROW]) for t in (old, new)]
-    out = pa.chunked_array([pa.repeat(False, len(old))])
-    for a, b in reversed(list(zip(*places))):
-        out = pc.or_(pc.less(a, b), pc.and_(pc.equal(a, b), out))
-    return pc.and_(out, pc.equal(old[OP], "D")).to_numpy().astype(bool)
+    places = [(pc.replace_substring_regex(table[FILE], "^.*/", ""), table[FILE], table[ROW]) for table in (stored, new)]
+    is_earlier = pa.chunked_array([pa.repeat(False, len(stored))])
+    for stored_place, batch_place in reversed(list(zip(*places))):
+        is_earlier = pc.or_(
+            pc.less(stored_place, batch_place), pc.and_(pc.equal(stored_place, batch_place), is_earlier)
+        )
+    return pc.and_(is_earlier, pc.equal(stored[OP], "D")).to_numpy().astype(bool)
 
 
 def apply_rows(
-    old: pa.Table,  # matched rows of the lake
+    stored: pa.Table,  # matched rows of the lake
     new: pa.Table,  # their batch rows, in the same order
     work: Work,
 ) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
-    write, was_dead = _flag(new, WRITE), _died_before(old, new)
-    write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(old[OP], "D").to_numpy())
+    write, was_dead = _flag(new, WRITE), _died_before(stored, new)
+    write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(stored[OP], "D").to_numpy())
     says = write | (~was_dead & work.soft)  # the row gets the batch row's Op, file and row
-    out = _values(old, new, work, write, was_dead | _flag(new, IS_INSERT))
-    out |= {n: _pick(says, new[n], old[n]) for n in (OP, FILE, ROW)}
-    return pa.table({n: out[n] for n in work.names}), ~write & (not work.soft)
+    values = _values(stored, new, work, write, was_dead | _flag(new, IS_INSERT))
+    values |= {name: _pick(says, new[name], stored[name]) for name in (OP, FILE, ROW)}
+    return pa.table({name: values[name] for name in work.names}), ~write & (not work.soft)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-032
 def _write_lake(
@@ -314,8 +325,8 @@ def _built(
     place = np.arange(rows.num_rows)
     place[stale] = -1
     place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
-    both = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
-    return both.take(place[place >= 0])
+    combined = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
+    return combined.take(place[place >= 0])
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-034
 def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
@@ -330,12 +341,12 @@ def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
 def _size(unit: Unit) -> int:
     "Bytes of the unit's files. Raises `LakeDamaged` if they differ from the journal: a file was replaced."
     places = map(fs_and_path, unit.files)
-    found = [fs.get_file_info(path).size for fs, path in places]
-    for url, size, promised in zip(unit.files, found, unit.sizes or found):
+    sizes = [fs.get_file_info(path).size for fs, path in places]
+    for url, size, promised in zip(unit.files, sizes, unit.sizes or sizes):
         if size is None or size != promised:
-            there = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
-            raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {there}")
-    return sum(found)
+            state = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
+            raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {state}")
+    return sum(sizes)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #dc254541
 @dataclass(frozen=True)
@@ -363,96 +374,102 @@ class UnitResult:
     @classmethod
     def together(cls, results: Iterable[UnitResult]) -> UnitResult:
         "Add counts, and join lists of files."
-        every = list(map(vars, results))
-        values = {one.name: [found[one.name] for found in every] for one in fields(cls)}
-        return cls(**{n: sum(v) if getattr(cls, n) == 0 else tuple(chain(*v)) for n, v in values.items()})
+        parts = list(map(vars, results))
+        values = {field.name: [part[field.name] for part in parts] for field in fields(cls)}
+        return cls(
+            **{name: sum(value) if getattr(cls, name) == 0 else tuple(chain(*value)) for name, value in values.items()}
+        )
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
 def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
     "The values of a table of one row."
-    return {n: in_python(row[n][0]) for n in row.column_names}
+    return {name: in_python(row[name][0]) for name in row.column_names}
 
 
 def changed_rows(
-    old: pa.Table,  # rows of the lake
+    stored: pa.Table,  # rows of the lake
     after: pa.Table,  # what they become
     removed: np.ndarray,  # which of them go
     work: Work,
-    most: int,
+    limit: int,
 ) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first rows whose values are others afterwards."
-    names = [n for n in work.names if n not in (OP, FILE, ROW)]
-    dies = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(old[OP], "D").to_numpy())
-    found = []
-    for at in np.flatnonzero(dies | differs(old, after, names))[:most] if most else ():
-        was, now = old.slice(at, 1), after.slice(at, 1)
-        differing = names if dies[at] else [n for n in names if differs(was, now, [n])[0]]
-        what = "deleted" if dies[at] else "updated"
-        found.append(shown_row(what, _as_shown(was), _as_shown(now), differing, work.keys))
-    return tuple(found)
+    names = [name for name in work.names if name not in (OP, FILE, ROW)]
+    dies = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(stored[OP], "D").to_numpy())
+    samples = []
+    for index in np.flatnonzero(dies | differs(stored, after, names))[:limit] if limit else ():
+        before, now = stored.slice(index, 1), after.slice(index, 1)
+        differing = names if dies[index] else [name for name in names if differs(before, now, [name])[0]]
+        kind = "deleted" if dies[index] else "updated"
+        samples.append(shown_row(kind, _as_shown(before), _as_shown(now), differing, work.keys))
+    return tuple(samples)
 
 
 def new_rows(
     rows: pa.Table,
     work: Work,
-    most: int,
+    limit: int,
 ) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first of these rows, which are inserted."
-    names = [n for n in work.names if n not in (OP, FILE, ROW)]
-    each = [_as_shown(rows.slice(at, 1)) for at in range(min(most, NEW, rows.num_rows))]
-    return tuple(shown_row("inserted", row, row, names, work.keys) for row in each)
+    names = [name for name in work.names if name not in (OP, FILE, ROW)]
+    rows_shown = [_as_shown(rows.slice(index, 1)) for index in range(min(limit, NEW, rows.num_rows))]
+    return tuple(shown_row("inserted", row, row, names, work.keys) for row in rows_shown)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
-def _clashes(old: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
+def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
     "Rows that came from another key to one that the lake has, with other values."
-    source = [n for names in work.sets for n in names]
-    source = [n for n in source if n not in before_images(source, work.keys).values()]
-    came = pc.and_(pc.fill_null(pc.equal(new[FIRST_OP], CAME), False), pc.not_equal(old[OP], "D")).to_numpy()
-    return came & ~_flag(new, IS_INSERT) & differs(old, after, source)
+    source = [name for names in work.sets for name in names]
+    source = [name for name in source if name not in before_images(source, work.keys).values()]
+    has_moved = pc.and_(pc.fill_null(pc.equal(new[FIRST_OP], CAME), False), pc.not_equal(stored[OP], "D")).to_numpy()
+    return has_moved & ~_flag(new, IS_INSERT) & differs(stored, after, source)
 
 
-def _counts_of(old: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
+def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
-    write, idle = _flag(new, WRITE), ~differs(old, after, work.names) & ~removed
-    dead = [pc.equal(rows[OP], "D").to_numpy() for rows in (old, after)]
-    same = ~differs(old, after, [n for n in work.names if n not in (OP, FILE, ROW)]) & (dead[0] == dead[1]) & ~removed
+    write, idle = _flag(new, WRITE), ~differs(stored, after, work.names) & ~removed
+    dead = [pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after)]
+    is_same = (
+        ~differs(stored, after, [name for name in work.names if name not in (OP, FILE, ROW)])
+        & (dead[0] == dead[1])
+        & ~removed
+    )
     fresh = write & ~needs_row(new[FIRST_OP]).to_numpy()
-    moved = differs(old, after, work.partition) & ~removed
+    moved = differs(stored, after, work.partition) & ~removed
     dies = removed | (dead[1] & ~dead[0])
     patches = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
     counts = {"writes": fresh, "patches": patches, "moves": moved, "gone": removed}
-    counts["clashes"] = _clashes(old, new, after, work)
-    counts |= {"deleted": dies, "unchanged": same, "idle": idle, "updated": ~same & ~dies}
+    counts["clashes"] = _clashes(stored, new, after, work)
+    counts |= {"deleted": dies, "unchanged": is_same, "idle": idle, "updated": ~is_same & ~dies}
     files = {
         "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
         "moved": tuple(_put_down(after.filter(pa.array(moved)), "moved", work)),
     }
-    return {**files, "hits": len(idle), **{n: int(mask.sum()) for n, mask in counts.items()}}
+    return {**files, "hits": len(idle), **{name: int(mask.sum()) for name, mask in counts.items()}}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-037
 def rewrite(
     unit: Unit,
     work: Work,
-    most: int = 0,  # changed rows that are shown
+    sample_size: int = 0,  # changed rows that are shown
 ) -> UnitResult:
     "Rewrite one unit with the batch rows of its keys, or leave it unchanged."
     batch = read_batch(unit, work) if work.batch else None
     if not unit.force and not batch.num_rows and not work.replaces:
         return UnitResult()
     done, keys = UnitResult(len(unit.files), _size(unit)), read_rows(unit, work, work.keys)
-    at = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit, stale = np.flatnonzero(at >= 0), np.flatnonzero((at < 0) & _is_replaced(keys, work))
+    batch_index = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
+    hit, stale = np.flatnonzero(batch_index >= 0), np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
     if not len(hit) and not len(stale):
         return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
     rows = read_rows(unit, work, work.names)
-    old, new = _decoded(rows.take(hit)), batch.take(at[hit])
-    after, removed = apply_rows(old, new, work)
-    done = replace(done, **_counts_of(old, new, after, removed, work))
-    done = replace(done, sample=changed_rows(old, after, removed, work, most))
+    stored, new = _decoded(rows.take(hit)), batch.take(batch_index[hit])
+    after, removed = apply_rows(stored, new, work)
+    done = replace(done, **_counts_of(stored, new, after, removed, work))
+    done = replace(done, sample=changed_rows(stored, after, removed, work, sample_size))
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(hit) and not len(stale) and not unit.force:
         return done
-    leaves = removed | differs(old, after, work.partition)
+    leaves = removed | differs(stored, after, work.partition)
     return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #0b9a7002
@@ -461,8 +478,8 @@ def hive_folder(
     values: Sequence[str | None],  # as text; None for null
 ) -> str:
     "The folders of a partition, below the table."
-    told = (HIVE_NULL if value is None else quote(value, safe="") for value in values)
-    return "/".join(f"{quote(name, safe='')}={value}" for name, value in zip(names, told))
+    quoted_values = (HIVE_NULL if value is None else quote(value, safe="") for value in values)
+    return "/".join(f"{quote(name, safe='')}={value}" for name, value in zip(names, quoted_values))
 
 
 def scalar_text(value: pa.Scalar) -> str | None:
@@ -495,8 +512,8 @@ def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     rows = read_lake(piece, None, [*work.names, WRITE, FIRST_OP])
     rows = rows.filter(pc.and_(rows[WRITE], pc.invert(needs_row(rows[FIRST_OP])))).select(work.names)
     if matched:
-        at = match(rows, pa.concat_tables(matched), work.keys)
-        rows = rows.filter(pa.array(at < 0))
+        batch_index = match(rows, pa.concat_tables(matched), work.keys)
+        rows = rows.filter(pa.array(batch_index < 0))
     return rows
 
 
@@ -511,27 +528,27 @@ def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:
         codes = codes * len(column.dictionary) + column.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for some in np.split(order, starts[1:]) if rows.num_rows else ():
-        part = rows.take(some)
+    for indices in np.split(order, starts[1:]) if rows.num_rows else ():
+        part = rows.take(indices)
         yield hive_folder(work.partition, [scalar_text(part[name][0]) for name in work.partition]), part
 
 
 def insert(
     piece: int,
     inserting: Inserting,
-    most: int = 0,  # rows that are shown
+    sample_size: int = 0,  # rows that are shown
 ) -> dict[str, Any]:  # names below the staging folder under `adds`; `sample` as in `UnitResult`
     "Writes the new rows of a batch file, or rows that have moved."
-    work, first = inserting.work, (piece - len(inserting.pieces)) * _MOVED
+    work, first_moved = inserting.work, (piece - len(inserting.pieces)) * _MOVED
     is_new = piece < len(inserting.pieces)
-    files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first : first + _MOVED]
+    files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first_moved : first_moved + _MOVED]
     home, adds = Unit(files, (), "", (), (), ()), []
     rows = fresh_rows(*files, inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
     size = _size(home)
     for folder, part in _by_partition(rows, work):
         share = size * part.num_rows // max(rows.num_rows, 1)
         adds += _write_lake(_coded(part, work.coded), replace(home, folder=folder), work, share)
-    return {"adds": adds, "sample": new_rows(rows, work, most) if is_new else ()}
+    return {"adds": adds, "sample": new_rows(rows, work, sample_size) if is_new else ()}
 
 
 _MOVED = 8  # files of moved rows for a task

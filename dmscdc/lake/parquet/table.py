@@ -70,9 +70,9 @@ def read_entry(
     entry: Entry,
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
-    at = to_commit(entry)
+    commit = to_commit(entry)
     check_files(journal, entry)
-    return read_files(spark, at.schema, at.partition, whereabouts(journal, entry), at.op_column)
+    return read_files(spark, commit.schema, commit.partition, whereabouts(journal, entry), commit.op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
 def copy_load(
@@ -94,12 +94,12 @@ def _to_work(
 ) -> Work:  # without units
     "What all units of a batch have in common."
     transaction, facts = staging.transaction, staging.facts
-    types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
+    types = tuple((column.name, column.type) for column in lake_columns(transaction.schema))
     common = (batch.keys, transaction.partition, batch.sets, batch.soft, target_bytes)
     ids = tuple(staging.journal.ids.items())
-    more = {"units": (), "replaces": batch.replaces, "ids": ids, "op_column": transaction.op_column}
-    more["keeps_partition"] = staging.journal.keeps_partition
-    return Work(batch.url, staging.path, facts, staging.prefix, types, *common, **more)
+    options = {"units": (), "replaces": batch.replaces, "ids": ids, "op_column": transaction.op_column}
+    options["keeps_partition"] = staging.journal.keeps_partition
+    return Work(batch.url, staging.path, facts, staging.prefix, types, *common, **options)
 
 
 def _run_units(
@@ -108,9 +108,11 @@ def _run_units(
 ) -> UnitResult:  # of all
     "Rewrite all units, one task each."
     url = f"{work.facts_out}/{'batch' if work.batch else 'gather'}.json"
-    size = sum(sum(one.sizes) for one in work.units)
+    size = sum(sum(unit_of_work.sizes) for unit_of_work in work.units)
     lines = in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers, size)
-    lists = ({n: tuple(v) if isinstance(v, list) else v for n, v in line.items()} for line in lines)
+    lists = (
+        {name: tuple(value) if isinstance(value, list) else value for name, value in line.items()} for line in lines
+    )
     return UnitResult.together(UnitResult(**line) for line in lists)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-011
@@ -134,9 +136,9 @@ def rewrite_touched(
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
-    touched = head.files if grown else candidates(head.files, filled, [work.types[k] for k in work.keys])
+    touched = head.files if grown else candidates(head.files, filled, [work.types[key] for key in work.keys])
     if not grown and not work.replaces:
-        layout = {work.partition.index(c.name): c for c in schema if c.of}
+        layout = {work.partition.index(column.name): column for column in schema if column.of}
         touched = in_partitions(touched, layout, work.keys, staged, parts)
     journal.check_touched(touched)
     return _run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
@@ -154,8 +156,8 @@ def _insert_in_tasks(
     url = f"{work.facts_out}/insert.json"
     size = bytes_of((*pieces, *done.moved))
     lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers, size)
-    shown = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
-    return described(staging, {name: name for line in lines for name in line["adds"]}), shown
+    samples = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
+    return described(staging, {name: name for line in lines for name in line["adds"]}), samples
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
 def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
@@ -163,7 +165,7 @@ def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schem
     from pyspark.sql import functions as F
 
     rows = lake_columns(schema)
-    keys, names = [c for c in rows if c.name in batch.keys], [quoted(c.name) for c in rows]
+    keys, names = [column for column in rows if column.name in batch.keys], [quoted(column.name) for column in rows]
     matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
     fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_THERE))
     if matched:
@@ -177,7 +179,7 @@ def rows_a_file(
     target_bytes: int,
 ) -> int:
     "The number of rows in a file of the target size, estimated from the table."
-    size, rows = sum(f.bytes for f in head.files), sum(f.rows for f in head.files)
+    size, rows = sum(file.bytes for file in head.files), sum(file.rows for file in head.files)
     return max(1, int(target_bytes * rows / size)) if size else 1_000_000
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-015
@@ -204,13 +206,13 @@ def _gather(
     head: Entry,
     work: Work,
     done: UnitResult,  # of the batch
-    more: Sequence[LakeFile] = (),  # that are written again as they are
+    hiding: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
-    gone = journal.fixed.union(done.removes)
-    small = gather_small([file for file in head.files if file.name not in gone], work.target_bytes)
+    untouchable = journal.fixed.union(done.removes)
+    small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
-    groups = [*small, *([file] for file in more if file.name not in merged)]
+    groups = [*small, *([file] for file in hiding if file.name not in merged)]
     units = tuple(unit(journal, group, True) for group in groups)
     return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
@@ -238,9 +240,9 @@ def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Cloc
         "kept": len(entry.files) - len(entry.adds),
         "opened": done.opened,
     }
-    size = {"bytes_read": done.bytes_read, "bytes_written": sum(f.bytes for f in entry.added)}
-    shown = done.sample[:SAMPLE]
-    return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds, sample=shown)
+    size = {"bytes_read": done.bytes_read, "bytes_written": sum(file.bytes for file in entry.added)}
+    sample = done.sample[:SAMPLE]
+    return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds, sample=sample)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #a4d992c6
 @dataclass(frozen=True)
@@ -276,31 +278,31 @@ def stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transact
     with clock.step("rewrite"):
         done = rewrite_touched(spark, table.journal, head, work, grown, transaction.schema)
     with clock.step("insert"):
-        adds, shown = _insert_rows(staging, spark, batch, work, head, done)
-        done = UnitResult.together([done, shown])
+        adds, samples = _insert_rows(staging, spark, batch, work, head, done)
+        done = UnitResult.together([done, samples])
     with clock.step("gather"):
         if adds or done.removes:
             done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
     with clock.step("commit"):
         adds += described(staging, {name: name for name in done.adds})
-    counts, gone = counts_of(batch, done), set(done.removes)
-    rows = count_rows(staging, head, adds, gone, head.facts["rows"] + counts["inserted"] - done.gone)
-    return ParquetCommit(staging, head, rows, clock, adds, gone, counts, done)
+    counts, removed = counts_of(batch, done), set(done.removes)
+    rows = count_rows(staging, head, adds, removed, head.facts["rows"] + counts["inserted"] - done.gone)
+    return ParquetCommit(staging, head, rows, clock, adds, removed, counts, done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
 def _stage_packed(
-    table: ParquetTable, spark: SparkSession, transaction: Transaction, more: Sequence[LakeFile]
+    table: ParquetTable, spark: SparkSession, transaction: Transaction, hiding: Sequence[LakeFile]
 ) -> ParquetCommit:
     "The same rows in fewer files, and in others in place of `more`."
     clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
-    types = tuple((c.name, c.type) for c in lake_columns(transaction.schema))
+    types = tuple((column.name, column.type) for column in lake_columns(transaction.schema))
     common = (transaction.key, transaction.partition, (), False, table.target_bytes)
     lists = {"units": (), "replaces": (), "op_column": transaction.op_column}
     work = Work("", staging.path, staging.facts, staging.prefix, types, *common, **lists)
     with clock.step("gather"):
-        done = _gather(spark, table.journal, head, work, UnitResult(), more)
-    adds, gone = described(staging, {name: name for name in done.adds}), set(done.removes)
-    return ParquetCommit(staging, head, count_rows(staging, head, adds, gone), clock, adds, gone, done=done)
+        done = _gather(spark, table.journal, head, work, UnitResult(), hiding)
+    adds, removed = described(staging, {name: name for name in done.adds}), set(done.removes)
+    return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
 
 def _to_thin(journal: Journal, before: str) -> list[int]:  # numbers
@@ -346,9 +348,9 @@ def stage_rows(
     clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
     with clock.step("write"):
         adds = write(staging)
-    gone = {f.name for f in head.files} if head else table.left_there()
-    rows = count_rows(staging, head, adds, gone, rows)
-    return ParquetCommit(staging, head, rows, clock, adds, gone, {"inserted": rows})
+    removed = {file.name for file in head.files} if head else table.left_there()
+    rows = count_rows(staging, head, adds, removed, rows)
+    return ParquetCommit(staging, head, rows, clock, adds, removed, {"inserted": rows})
 
 
 def _stage_frame(
@@ -393,9 +395,9 @@ def _commit_at(table: ParquetTable, number: int) -> Commit:
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-030
 def _again(files: int, how: str) -> str:
     "That files are written again, and why."
-    many = files != 1
-    whose = "their" if many else "its"
-    return f"{files:,} file{'s' * many} {how}, because {whose} bounds leave NaN out and readers miss it"
+    is_plural = files != 1
+    whose = "their" if is_plural else "its"
+    return f"{files:,} file{'s' * is_plural} {how}, because {whose} bounds leave NaN out and readers miss it"
 
 
 class ParquetTable:
@@ -415,7 +417,7 @@ class ParquetTable:
         return _commit_in(self.journal, number) if (number := self.journal.newest()) else None
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
-        return {f.values: f.name.rpartition("/")[0] for f in self._listing(number).files if f.values}
+        return {file.values: file.name.rpartition("/")[0] for file in self._listing(number).files if file.values}
 
     def left_because(self) -> str:
         return ""
@@ -457,10 +459,10 @@ class ParquetTable:
         return stage_rows(self, transaction, write, load.rows)
 
     def upkeep(self, before: str) -> Upkeep:
-        packed, old, hiding = self._small(), _to_thin(self.journal, before), self._hiding()
+        packed, old_entries, hiding = self._small(), _to_thin(self.journal, before), self._hiding()
         steps = [f"pack {sum(map(len, packed)):,} small files into {len(packed):,}"] * bool(packed)
         steps += [f"write {_again(len(hiding), 'again')}"] * bool(hiding)
-        steps += [f"take the list of files out of {len(old):,} old entries of the journal"] * bool(old)
+        steps += [f"take the list of files out of {len(old_entries):,} old entries of the journal"] * bool(old_entries)
         return Upkeep(tuple(steps))
 
     def _small(self) -> list[list[LakeFile]]:
@@ -470,7 +472,9 @@ class ParquetTable:
         "Files whose bounds leave NaN out."
         if not (entry := self.journal.head()):
             return []
-        floating = [c.name for c in lake_columns(to_commit(entry).schema) if c.type in ("float", "double")]
+        floating = [
+            column.name for column in lake_columns(to_commit(entry).schema) if column.type in ("float", "double")
+        ]
         url = lambda file: self.journal.store.path(f"{self.journal.folder}/{file.name}")
         return [file for file in entry.files if hides_nan(url(file), floating)] if floating else []
 
@@ -478,16 +482,16 @@ class ParquetTable:
         hiding = self._hiding()
         if self._small() or hiding:
             head = self.head()
-            again = Transaction(head, head.position, "maintain", head.schema, head.key, head.partition)
-            done = _stage_packed(self, spark(), again, hiding).commit()
+            transaction = Transaction(head, head.position, "maintain", head.schema, head.key, head.partition)
+            done = _stage_packed(self, spark(), transaction, hiding).commit()
             if hiding:
                 yield _again(done.files["removed"], "written again")
             else:
                 yield f"{done.files['removed']:,} small files packed into {done.files['added']:,}"
-        if old := _to_thin(self.journal, before):
-            for number in old:
+        if old_entries := _to_thin(self.journal, before):
+            for number in old_entries:
                 self.journal.thin(number)
-            yield f"the list of files taken out of {len(old):,} old entries of the journal"
+            yield f"the list of files taken out of {len(old_entries):,} old entries of the journal"
 
     at, replace, migrate, apply, advance = _commit_at, _stage_frame, _stage_unmanaged, stage_batch, stage_position
     base_of, left_there = _base_of, _left_there

@@ -60,14 +60,14 @@ def as_bound(value: Any) -> Any:
 def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     "The smallest and largest value of a column over all row groups, None if unknown."
     index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == key), None)
-    stats = [told for (told,) in statistics(meta, [index])] if index is not None else []
-    if not stats or not all(s is not None and s.has_min_max for s in stats):
+    stats = [group_statistics for (group_statistics,) in statistics(meta, [index])] if index is not None else []
+    if not stats or not all(statistic is not None and statistic.has_min_max for statistic in stats):
         return None, None
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
     if is_decimal and not isinstance(stats[0].min, Decimal):
         return None, None
     try:
-        return as_bound(min(s.min for s in stats)), as_bound(max(s.max for s in stats))
+        return as_bound(min(statistic.min for statistic in stats)), as_bound(max(statistic.max for statistic in stats))
     except (OverflowError, ValueError):  # a date before year 1 or after 9999, which Python does not support
         return None, None
 
@@ -83,7 +83,7 @@ def partition_values(
 def describe(
     url: str,  # where it lies now
     name: str,  # its name in the journal
-    aside: str,  # where it lies, below aside/
+    staged_name: str,  # where it lies, below aside/
     keys: Sequence[str],  # the columns that identify a row
 ) -> LakeFile:
     "The journal's record of a written file."
@@ -91,7 +91,7 @@ def describe(
     with fs.open_input_file(path) as file:
         meta, size = pq.read_metadata(file), file.size()
     low, high = zip(*[_bounds(meta, key) for key in keys])
-    return LakeFile(name, aside, meta.num_rows, size, low, high, partition_values(name))
+    return LakeFile(name, staged_name, meta.num_rows, size, low, high, partition_values(name))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-018
 def _fits(bound: Any, type: str) -> bool:
@@ -119,8 +119,10 @@ def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> b
     "Whether two ranges of a key column cannot overlap; unknown bounds always may."
     if None in (low, high, other_low, other_high):
         return False
-    a, b, c, d = (key_scalar(value, type).as_py() for value in (low, high, other_low, other_high))
-    return b < c or d < a
+    low_value, high_value, other_low_value, other_high_value = (
+        key_scalar(value, type).as_py() for value in (low, high, other_low, other_high)
+    )
+    return high_value < other_low_value or other_high_value < low_value
 
 
 def candidates(
@@ -149,13 +151,13 @@ def in_partitions(
     urls: Sequence[str],  # where they lie
 ) -> list[LakeFile]:
     "The files in whose partition a key of the batch can lie."
-    known = list(files)
+    selected = list(files)
     for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
         if (base := expression(column.of).column) in keys:
             values = (computed(column, read_lake(url, None, [base])[base]) for url in urls)
-            held = {text for one in values for text in pc.unique(one).cast("string").to_pylist()}
-            known = [file for file in known if file.values[place] in held]
-    return known
+            texts = {text for column_values in values for text in pc.unique(column_values).cast("string").to_pylist()}
+            selected = [file for file in selected if file.values[place] in texts]
+    return selected
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-023
 SMALL, MANY = 0.25, 8  # a file below this part of the target size is small; so many of them are merged
@@ -179,8 +181,8 @@ def gather_small(
         if len(small) < MANY:
             continue
         groups.append([])
-        for file in sorted(small, key=lambda f: f.name):
-            if sum(f.bytes for f in groups[-1]) + file.bytes > target_bytes:
+        for file in sorted(small, key=lambda member: member.name):
+            if sum(member.bytes for member in groups[-1]) + file.bytes > target_bytes:
                 groups.append([])
             groups[-1].append(file)
     return [group for group in groups if len(group) > 1]
@@ -203,12 +205,12 @@ def unit(
     force: bool,  # write even when no row changes
 ) -> Unit:
     "Files of one partition as the tasks know them."
-    first, unknown = group[0], (None,) * len(group[0].low)
+    sample_file, unknown = group[0], (None,) * len(group[0].low)
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
-    names, folder = tuple(file.name for file in group), journal.folder_of(first)
-    low, high = (first.low, first.high) if len(group) == 1 else (unknown, unknown)
+    names, folder = tuple(file.name for file in group), journal.folder_of(sample_file)
+    low, high = (sample_file.low, sample_file.high) if len(group) == 1 else (unknown, unknown)
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
-    return Unit(urls, names, folder, first.values, low, high, force, rows, sizes)
+    return Unit(urls, names, folder, sample_file.values, low, high, force, rows, sizes)
 
 
 LARGEST = 256 << 20  # bytes of a file of another program that a task writes again
@@ -260,9 +262,11 @@ class StagingDir:
         "Where tasks put down what the next step needs."
         return f"{self.aside}/facts"
 
-    def describe(self, aside: str, name: str) -> LakeFile:
+    def describe(self, staged_name: str, name: str) -> LakeFile:
         "The journal's record of a file of this attempt, from its footer, with one small read."
-        return describe(f"{self.path}/{aside}", name, f"{self.prefix}/{aside}", self.transaction.key or (FILE, ROW))
+        return describe(
+            f"{self.path}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
+        )
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3c89dc0d
 def described(
@@ -290,23 +294,23 @@ def write_frame(
     transaction, journal, store = staging.transaction, staging.journal, staging.journal.store
     columns, by = stored_columns(transaction.schema, transaction.op_column), transaction.partition
     frame = frame_as_stored(frame, transaction.op_column)
-    frame = frame.selectExpr(*[_one_zero(c) if c.name in by else quoted(c.name) for c in columns])
+    frame = frame.selectExpr(*[_one_zero(column) if column.name in by else quoted(column.name) for column in columns])
     laid = frame.repartition(*map(quoted, by)) if by else frame
-    out = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
-    out.parquet(spark_url(f"{staging.aside}/{kind}"))
+    writer = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
+    writer.parquet(spark_url(f"{staging.aside}/{kind}"))
     below = f"{journal.aside}/{staging.prefix}/"
-    found = [name[len(below) :] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
-    names = {name: _named(staging, name, kind, i) for i, name in enumerate(found)}
+    written = [name[len(below) :] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
+    names = {name: _named(staging, name, kind, i) for i, name in enumerate(written)}
     if journal.in_place:
-        for aside, name in names.items():
-            store.copy(f"{below}{aside}", f"{journal.folder}/{name}")
+        for staged_name, name in names.items():
+            store.copy(f"{below}{staged_name}", f"{journal.folder}/{name}")
         names = {name: name for name in names.values()}
     return described(staging, names)
 
 
-def _named(staging: StagingDir, aside: str, kind: str, number: int) -> str:
+def _named(staging: StagingDir, staged_name: str, kind: str, number: int) -> str:
     "The journal's name of a file that Spark wrote: its partition folders, then our name."
-    folder = aside[len(kind) + 1 :].rpartition("/")[0]
+    folder = staged_name[len(kind) + 1 :].rpartition("/")[0]
     return f"{folder}/{staging.prefix}-{kind}{number:05d}.parquet".lstrip("/")
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #da657aa6
@@ -319,11 +323,11 @@ def copy_staged(
     keeps: bool = False,  # `Op` of files that carry it
 ) -> list[LakeFile]:
     "Copy pieces of files to staged files, one task each."
-    schema = tuple((c.name, c.type) for c in lake_columns(staging.transaction.schema))
+    schema = tuple((column.name, column.type) for column in lake_columns(staging.transaction.schema))
     common = (staging.path, staging.prefix, schema, staging.transaction.key, rows_a_file)
     ids = tuple(staging.journal.ids.items())
-    more = (staging.transaction.partition, keeps, ids, staging.transaction.op_column)
-    copying = Copying(*common, tuple(map(tuple, pieces)), *more)
+    options = (staging.transaction.partition, keeps, ids, staging.transaction.op_column)
+    copying = Copying(*common, tuple(map(tuple, pieces)), *options)
     done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
@@ -336,14 +340,14 @@ def read_files(
     op_column: str = OP,  # the name of our operation column in them
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of lake files."
-    wanted = stored_columns(schema, op_column)
-    stored = sorted(wanted, key=lambda c: c.name in partition)  # the partition's columns come last
+    columns = stored_columns(schema, op_column)
+    stored = sorted(columns, key=lambda column: column.name in partition)  # the partition's columns come last
     reader = spark.read.schema(ddl(stored))
-    found = [reader.option("basePath", spark_url(base)).parquet(*map(read_url, urls)) for base, urls in places.items()]
-    if not found:
+    frames = [reader.option("basePath", spark_url(base)).parquet(*map(read_url, urls)) for base, urls in places.items()]
+    if not frames:
         return spark.createDataFrame([], ddl(lake_columns(schema)))
-    whole = reduce(lambda one, other: one.unionByName(other), found)
-    return frame_from_stored(whole.select(*[quoted(c.name) for c in wanted]), op_column)
+    rows = reduce(lambda frame, next_frame: frame.unionByName(next_frame), frames)
+    return frame_from_stored(rows.select(*[quoted(column.name) for column in columns]), op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3eb341c7
 def plain_files(
@@ -354,19 +358,19 @@ def plain_files(
     if (entry := entry or journal.head()) is None:
         return None
     with journal.reading(entry.number):
-        commit, found = to_commit(entry), []
-        check_bounds(entry.files, commit.key, {c.name: c.type for c in commit.schema})
+        commit, files = to_commit(entry), []
+        check_bounds(entry.files, commit.key, {column.name: column.type for column in commit.schema})
     for url, file in located(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
         values = dict(zip(commit.partition, file.values))
-        found.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
-    return commit, found
+        files.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
+    return commit, files
 
 
 def check_files(journal: Journal, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
-        for _ in pool.map(lambda found: open_lake_file(found[0], found[1].rows), located(journal, entry).items()):
+        for _ in pool.map(lambda placed: open_lake_file(placed[0], placed[1].rows), located(journal, entry).items()):
             pass
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f183fa78
@@ -378,9 +382,11 @@ def check_adopted(
     "Check that the key identifies the rows of an adopted lake. Raises `Refused`."
     transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
     if transaction.key and adds:
-        there = {staging.path: [staging.journal.store.path(f"{staging.journal.aside}/{f.aside}") for f in adds]}
-        frame = read_files(spark, transaction.schema, transaction.partition, there, transaction.op_column)
-        check_counted(table, frame, transaction.key, sum(f.rows for f in adds))
+        staged_places = {
+            staging.path: [staging.journal.store.path(f"{staging.journal.aside}/{file.aside}") for file in adds]
+        }
+        frame = read_files(spark, transaction.schema, transaction.partition, staged_places, transaction.op_column)
+        check_counted(table, frame, transaction.key, sum(file.rows for file in adds))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #a8c57064
 def count_rows(
@@ -391,13 +397,13 @@ def count_rows(
     expected: int | None = None,  # None if only the files can tell
 ) -> int:
     "Rows of the table after the commit, by its files' footers. Raises `LostRows`, `LakeDamaged` if unexpected."
-    stay = [f for f in head.files if f.name not in removes] if head else []
-    rows = sum(f.rows for f in [*adds, *stay])
+    stay = [file for file in head.files if file.name not in removes] if head else []
+    rows = sum(file.rows for file in [*adds, *stay])
     if expected not in (None, rows):
-        if head and (there := sum(f.rows for f in head.files)) != head.facts["rows"]:
+        if head and (held_rows := sum(file.rows for file in head.files)) != head.facts["rows"]:
             raise LakeDamaged(
                 f"{staging.journal.folder}: commit {head.number} left {head.facts['rows']:,} rows, and its files hold "
-                f"{there:,} now: another program has changed them; nothing was committed"
+                f"{held_rows:,} now: another program has changed them; nothing was committed"
             )
         raise LostRows(
             f"{staging.journal.folder}: {expected:,} rows were expected after commit {staging.transaction.number}, "
