@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .analyst.lake import open_lake as open
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["__version__", "open"]
 
 
