@@ -21,6 +21,7 @@ from .table_checks import TABLE_CHECKS
 from .task_checks import TASK_CHECKS, Settings, read_settings
 from ..errors import DmscdcError, LandingEmpty, LandingUnreachable, NotADmsName, UnknownTable, Verdict
 from ..lake.table import open_lake
+from ..landing.advice import Advice
 from dmscdc.landing.files import (
     FolderLanding,
     Listing,
@@ -204,7 +205,7 @@ def undecided(
         known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
         if row["verdict"] in (Verdict.ATTENTION, Verdict.REFUSED) and row["state"] != "waiting" and not known:
             why = "It stays so until somebody has decided"
-            mend = f"the command that it names, or look: dmscdc plan --only {for_shell(item.table)}"
+            mend = f"the command that it names, or look: {Advice.PLAN_ONLY(item.table)}"
             yield Finding("warning", str(item.table), row["words"], why, mend)
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cd85708b

@@ -32,7 +32,8 @@ from dmscdc.changes.schema import (
 )
 from .evidence import Evidence, Finding, Sample
 from ..errors import Nameless, Refused, Unreadable
-from ..landing.files import UNFOLLOWED, RawFile, for_shell, is_no_file
+from ..landing.advice import Advice
+from ..landing.files import UNFOLLOWED, RawFile, is_no_file
 from ..landing.load_set import clock
 from ..load.arrivals import count, some
 from ..service.key_inference import keyless_changes
@@ -45,7 +46,7 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key',
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
 def unreadable(e: Evidence) -> Iterator[Finding]:
     "Files and rows that are damaged or do not fit, or that we may not read."
-    aside, setting = e.item.bad_rows == "aside", f"dmscdc table set {for_shell(e.name)} --bad-rows aside"
+    aside, setting = e.item.bad_rows == "aside", f"{Advice.SET(e.name, '--bad-rows aside')}"
     on = "" if aside else f"; or go on without what is bad: {setting}"
     refused = "The batch is refused whole, and later files of the table wait"
     why = "The file is put aside, and the table goes on without it" if aside else refused
@@ -54,7 +55,7 @@ def unreadable(e: Evidence) -> Iterator[Finding]:
         yield Finding("error", e.name, what, why, ways[0] if ways else f"{WAY}{on}")
     for one in (one for one in e.samples if one.bad):
         rows = [f"{place_of(bad)}: {bad.reason}" for bad in one.bad]
-        mend = f"The file, or the table's definition: dmscdc table columns {for_shell(e.name)} --ddl FILE{on}"
+        mend = f"The file, or the table's definition: {Advice.COLUMNS(e.name, '--ddl FILE')}{on}"
         why = "Such rows are put aside, and the table goes on without them" if aside else refused
         yield Finding("error", e.name, some(rows), why, mend)
 
@@ -63,7 +64,7 @@ def undefined(e: Evidence) -> Iterator[Finding]:
     "CSV files whose columns have no names, or no types."
     files = [one for one in e.samples if is_csv(one.file.path)]
     refused = [one for one in files if one.problem and not isinstance(one.problem, Unreadable)]
-    mend = f"dmscdc table columns {for_shell(e.name)} --ddl FILE"
+    mend = f"{Advice.COLUMNS(e.name, '--ddl FILE')}"
     if refused:
         what = f"{refused[0].file.path} is read as CSV without a header, and the table has no definition"
         mend = refused[0].problem.way if isinstance(refused[0].problem, Nameless) else mend
@@ -79,7 +80,7 @@ def no_key(e: Evidence) -> Iterator[Finding]:
         return  # a definition brings the key along
     guess = e.suggestion
     seen = f" (the data suggests {guess.words})" if guess and guess.key else ""
-    mend = guess.command if guess else f"dmscdc table set {for_shell(e.name)} --key COLUMN"
+    mend = guess.command if guess else f"{Advice.SET(e.name, '--key COLUMN')}"
     why = "DMS's files do not name it, and a pass leaves the table out until it is set"
     yield Finding("warning", e.name, f"its key is not known{seen}", why, mend)
 
@@ -155,7 +156,7 @@ def operations(e: Evidence) -> Iterator[Finding]:
         why = "Updates and deletes of the source never come" + (
             "" if said else ", and what its rows did is not known: the file is refused"
         )
-        ways = "" if said else f". If it is meant: dmscdc table set {for_shell(e.name)} --csv inserts=true"
+        ways = "" if said else f". If it is meant: {Advice.SET(e.name, '--csv inserts=true')}"
         what = f"{without[0].file.path} has no column Op (CdcInsertsOnly)"
         yield Finding("note" if said else "error", e.name, what, why, mend + ways)
     told = {(bad.path, bad.row) for one in samples for bad in one.bad}  # by `unreadable`
@@ -163,7 +164,7 @@ def operations(e: Evidence) -> Iterator[Finding]:
     ops = [(path, row, op) for path, values in listed for row, op in enumerate(values) if (path, row) not in told]
     found = Counter(op for *_, op in ops)
     if emptied := [f"row {row + 1:,} of {path}" for path, row, op in ops if op == "T"]:
-        follows, set_it = e.item.when_gone == "empty", f"dmscdc table set {for_shell(e.name)}"
+        follows, set_it = e.item.when_gone == "empty", Advice.SET(e.name)
         why = "The table loses its rows there" if follows else "Its batch is refused until somebody says what it means"
         mend = "" if follows else f"{set_it} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
         yield Finding("note" if follows else "error", e.name, f"{some(emptied)} says TRUNCATE ({OP} T)", why, mend)
@@ -176,7 +177,7 @@ def operations(e: Evidence) -> Iterator[Finding]:
         many = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
         what = f"{many} in its change files, and it has no key"
         why = "Without a key they are put aside, and the table keeps the rows that they changed"
-        mend = f"dmscdc table set {for_shell(e.name)} --key …, if columns identify its rows; else a rule of the task"
+        mend = f"{Advice.SET(e.name, '--key …')}, if columns identify its rows; else a rule of the task"
         yield Finding("warning", e.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
     elif found.total() >= _MANY and not found["D"] and not e.item.insert_only:
         setting = "CdcInsertsAndUpdates" if found["U"] else "CdcInsertsOnly"
@@ -238,7 +239,7 @@ def key_changes(e: Evidence) -> Iterator[Finding]:
         why = "A change of the key comes as one update with the new key; the row of the old key stays in the lake"
         mend = (
             "a rule of the task, add-before-image-columns (column-prefix BI_, column-filter pk-only); then "
-            f"dmscdc reconcile {for_shell(e.name)} names the rows that are left"
+            f"{Advice.RECONCILE(e.name)} names the rows that are left"
         )
         yield Finding("warning", e.name, what, why, mend)
 
@@ -321,7 +322,7 @@ def columns_differ(e: Evidence) -> Iterator[Finding]:
     if not footers:
         return
     first: Schema = tuple(stored(c) for c in footers[0].schema if c.name != OP)
-    again = f"dmscdc table rewind {for_shell(e.name)} --reload"
+    again = f"{Advice.RELOAD(e.name)}"
     try:
         evolution = evolve(e.name, first, footers)
         check_case(e.name, evolution.schema, footers, (), e.item.op_column)

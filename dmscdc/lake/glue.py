@@ -16,7 +16,8 @@ from ..changes.fold import HIVE_NULL
 from ..changes.schema import Column, Schema
 from ..errors import CatalogError, MissingDataFile
 from .table import Commit, LakeTable, stored_columns
-from ..landing.files import TableRef, for_shell
+from ..landing.advice import Advice
+from ..landing.files import TableRef
 from ..storage.filesystem import client, is_bucket, split_url
 
 # %% auto #0
@@ -61,7 +62,7 @@ def hive_columns(
             raise CatalogError(
                 f"{table}: the columns {clashing} are both {name} in Glue, which knows lower case only. Rename one by "
                 "a "
-                f"rule of the DMS task and reload: dmscdc table rewind {for_shell(table)} --reload"
+                f"rule of the DMS task and reload: {Advice.RELOAD(table)}"
             )
     return [{"Name": column.name.lower(), "Type": hive_type(table, column)} for column in schema]
 
@@ -531,6 +532,6 @@ def sync_table(
         entry = entry_of(lake.table, lake.location, head, lake.partitions(head.number), storage)
         done = _syncer_of(address)(address, entry, lambda mark: _folders_at(lake, mark))
     except Exception as error:
-        retry = f"The lake holds its rows; the next pass tries again: dmscdc pass --only {for_shell(lake.table)}"
+        retry = f"The lake holds its rows; the next pass tries again: {Advice.PASS_ONLY(lake.table)}"
         return SyncResult(notes=(f"the catalogue is behind: {error}. {retry}",))
     return SyncResult(_synced_mark(address, head), done)

@@ -21,7 +21,7 @@ from .open import Newest, OpenTable, Version
 from .outcome import GONE, Outcome, changed
 from .parquet.journal import name_prefix
 from .table import Commit, Transaction, frame_as_stored, stored_columns
-from ..landing.files import for_shell
+from ..landing.advice import Advice
 from ..storage.filesystem import spark_url
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class HudiTable(OpenTable):
         if times := [name for name in transaction.partition if types.get(name) == "timestamp"]:
             raise Refused(
                 f"{self.table}: Hudi keeps only the milliseconds of a time that lays out a table (column {times[0]}). "
-                f"Lay it out by its day: dmscdc table set {for_shell(self.table)} --partition 'date({times[0]})'"
+                f"Lay it out by its day: {Advice.SET(self.table, '--partition')} 'date({times[0]})'"
             )
 
     def _holder(self) -> str:

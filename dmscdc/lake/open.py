@@ -38,7 +38,8 @@ from dmscdc.lake.table import (
     stored_columns,
     to_facts,
 )
-from ..landing.files import TableRef, for_shell
+from ..landing.advice import Advice
+from ..landing.files import TableRef
 from ..spark.formats import check_session
 from ..spark.session import open_session
 from ..storage.log_store import BucketLogStore, LogStore, open_store, staging_number
@@ -237,7 +238,7 @@ class OpenTable(FormatAdapter):
             raise Refused(
                 f"{self.table}: {self.format} cannot name the column {odd[0]}. Rename it on its way (rename-column, "
                 f"a rule of the DMS task), or choose another format: "
-                f"dmscdc table set {for_shell(self.table)} --format parquet"
+                f"{Advice.SET(self.table, '--format parquet')}"
             )
 
     def merge(
@@ -337,7 +338,7 @@ class OpenTable(FormatAdapter):
 
     def _told(self, newest: Newest) -> list[str]:
         "What others have done to the rows."
-        reload = f"dmscdc table rewind {for_shell(self.table)} --reload"
+        reload = f"{Advice.RELOAD(self.table)}"
         return [
             f"{self.location}: version {version.id} ({version.words}) was written by another program, so the table no "
             "longer "

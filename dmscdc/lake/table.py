@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..changes.schema import NO_OP, OP, OURS, Column, Footer, Schema
 from ..errors import Refused
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from ..spark.formats import check_format, spark_version
 from ..spark.interrupts import STEP
@@ -94,7 +95,7 @@ def check_mirror(
     if head and VERSIONS in head.position:
         raise Refused(
             f"{table}: the lake holds a table of versions under this name, made by dmscdc scd2. Move it away, or "
-            "rename the table on its way (a rule of the DMS task), then: dmscdc pass"
+            f"rename the table on its way (a rule of the DMS task), then: {Advice.PASS()}"
         )
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-014
@@ -131,10 +132,10 @@ def set_otherwise(
         f"{f'with {setting} ' + ','.join(has) if has else f'without a {setting}'}"
         for setting, asked_for, has in differing
     ]
-    advice = f"rewrite it: `dmscdc table rewind {for_shell(table)} --reload`"
+    advice = f"rewrite it: `{Advice.RELOAD(table)}`"
     if not has_load:
         back = " ".join(_as_set(setting, has) for setting, _, has in differing)
-        advice = f"only a new full load rewrites it; set it back: `dmscdc table set {for_shell(table)} {back}`"
+        advice = f"only a new full load rewrites it; set it back: `{Advice.SET(table, back)}`"
     return f"{'; '.join(clauses)}; {advice}" if differing else ""
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-017

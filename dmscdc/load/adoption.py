@@ -11,7 +11,8 @@ from ..changes.read import check_key
 from ..changes.schema import Footer, Schema, evolve, read_footers
 from ..errors import Refused
 from ..lake.table import Clock, Commit, Transaction, Written
-from ..landing.files import RawFile, change_order, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile, change_order
 from .arrivals import Plan, count
 from .results import LoadResult, OpenSession, PendingLoad, Task
 from ..state.position import Instruct, Position
@@ -71,7 +72,7 @@ def prepare_adoption(spark: OpenSession, task: Task, plan: Plan, head: Commit | 
         transaction = Transaction(None, plan.before.to_commit(), task.run, *settings, op_column=task.op_column)
         pending = task.lake.migrate(spark(), files, transaction)
     except Refused as error:
-        advice = f"`dmscdc table rewind {for_shell(task.table)} --reload --keep-changes` loads the table again instead"
+        advice = f"`{Advice.RELOAD_KEEP(task.table)}` loads the table again instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {advice}", error.rows) from error
 
     def result(written: Written) -> LoadResult:

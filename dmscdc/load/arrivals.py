@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import Word
-from ..landing.files import Listing, RawFile, TableRef, change_order, day_before, for_shell
+from ..landing.advice import Advice
+from ..landing.files import Listing, RawFile, TableRef, change_order, day_before
 from ..landing.load_set import clock
 from ..state.position import Instruct, Position, fit_window, identify_applied, less, plus, tally
 
@@ -264,7 +265,7 @@ def announce(
     note = (
         f"the 2019 solution has loaded this table ({plan.before}), but no Parquet file lies where its item says: "
         "in folder, below out_path. Correct the item, or load the table from its load files: "
-        f"`dmscdc table rewind {for_shell(plan.table)} --reload --keep-changes`"
+        f"`{Advice.RELOAD_KEEP(plan.table)}`"
     )
     return Plan(
         plan.table,

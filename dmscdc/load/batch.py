@@ -18,7 +18,8 @@ from ..changes.schema import Evolution, Schema, evolve
 from ..changes.stage import Batch, refuse_bad, stage
 from ..errors import Refused
 from ..lake.table import Commit, Transaction
-from ..landing.files import RawFile, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile
 from .arrivals import Plan
 from .columns import columns_after, partition_texts, refuse_unfit
 from .raw_files import OpenFiles, open_files
@@ -182,5 +183,5 @@ def _refuse_image(task: Task, files: ChangeFiles, insert: Place) -> None:
         f"{task.table}: row {insert.row + 1:,} of {insert.path}: {columns} was expected to be a before image of the "
         "key, which DMS fills in updates only; this insert has a value there. Nothing was applied. If it is a column "
         "of the source, rename it on its way (rename-column, a rule of the DMS task), then: "
-        f"dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{Advice.RELOAD(task.table)}"
     )

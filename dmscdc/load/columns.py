@@ -13,6 +13,7 @@ from ..changes.read import STANDARD, check_key, check_ops, quoted
 from ..changes.schema import Evolution, Footer, Schema, by_policy, check_case, evolve
 from ..errors import Refused
 from ..lake.table import Commit
+from ..landing.advice import Advice
 from ..landing.files import for_shell
 from .results import Task
 from ..state.position import Position
@@ -45,7 +46,7 @@ def check_columns(
 def _check_partition(task: Task, schema: Schema, column: str) -> None:
     "A partition column is one of the table, and can name folders where the lake has them. Raises `Refused`."
     types = {known_column.name: known_column.type for known_column in schema}
-    advice = f"Set another: dmscdc table set {for_shell(task.table)} --partition …"
+    advice = f"Set another: {Advice.SET(task.table, '--partition …')}"
     if column not in types:
         carried = ", ".join(types)
         raise Refused(f"{task.table}: the partition column {column} was expected, its files carry {carried}. {advice}")
@@ -67,7 +68,7 @@ def _check_once(task: Task, setting: str, columns: Sequence[str]) -> None:
     if len(set(columns)) < len(columns):
         raise Refused(
             f"{task.table}: the {setting} is set to {','.join(columns)}; each column was expected once. "
-            f"Set it: dmscdc table set {for_shell(task.table)} --{setting} {for_shell(once)}"
+            f"Set it: {Advice.SET(task.table, f'--{setting} {for_shell(once)}')}"
         )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #633eee0e
@@ -96,8 +97,8 @@ def refuse_unfit(task: Task, unfit: UnfitText) -> None:
     raise Refused(
         f"{task.table}: row {unfit.row + 1:,} of {unfit.path}: partition column {unfit.column} "
         f"{_reason_unfit(unfit.value)}. Nothing was applied. Lay the table out by other columns: "
-        f"dmscdc table set {for_shell(task.table)} --partition …, "
-        f"then dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{Advice.SET(task.table, '--partition …')}, "
+        f"then {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #000fa782
@@ -154,5 +155,5 @@ def note_number(task: Task, schema: Schema) -> str:  # "" where it is a text, or
     return (
         f"column {rounded.name} is {rounded.type}, which does not hold the 35 digits of a change sequence, so names of "
         "files order the changes. Let its rule in the task make it a string(50), then: "
-        f"dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{Advice.RELOAD(task.table)}"
     )

@@ -14,6 +14,7 @@ from ..changes.schema import FILE, OP, OURS, ROW, ddl
 from ..changes.stage import Batch
 from ..errors import Refused
 from ..lake.table import Commit, PendingCommit, Transaction, Written
+from ..landing.advice import Advice
 from ..landing.files import RawFile, change_order, for_shell
 from .arrivals import Plan, advance, count, some
 from .batch import RawRow
@@ -137,7 +138,7 @@ def _check_truncate(task: Task, before: Position, file: RawFile, row: int) -> No
         raise Refused(
             f"{task.table}: {place} and came late: rows that "
             "were inserted after it are applied already, and without a key they cannot be applied again. Load the "
-            f"table again: dmscdc table rewind {for_shell(task.table)} --reload"
+            f"table again: {Advice.RELOAD(task.table)}"
         )
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #64dba766
@@ -201,5 +202,5 @@ def _note_disorder(task: Task, file: RawFile, row: int) -> str:
     "Rows that come before a TRUNCATE by their file, and after it by their change sequence."
     return (
         f"{file.path}: rows before the TRUNCATE in row {row + 1:,} have later change sequences; the order "
-        f"of rows decided. A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"of rows decided. A reload makes it certain: {Advice.RELOAD(task.table)}"
     )

@@ -18,7 +18,7 @@ from ..changes.schema import FILE, OP, ROW, check_same, evolve, holds_only
 from ..changes.tasks import check_sound, is_small
 from ..errors import LostRows, Refused
 from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
-from ..landing.files import for_shell
+from ..landing.advice import Advice
 from .arrivals import Plan
 from .columns import check_columns, has_unfit, note_number, partition_texts, refuse_unfit, replaced_columns
 from .difference import compare_with_table, pending_difference, takes_difference
@@ -66,7 +66,7 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, has_asi
         raise Refused(
             f"{task.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
             f"there. A column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
-            f"then: dmscdc table rewind {for_shell(task.table)} --reload"
+            f"then: {Advice.RELOAD(task.table)}"
         )
 
 # %% ../../notebooks/08_load/07_initial.ipynb #27406b45

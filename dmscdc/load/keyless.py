@@ -27,6 +27,7 @@ from ..changes.schema import FILE, OP, ROW, Schema, read_footers
 from ..changes.stage import Batch, batch_frame
 from ..errors import Refused
 from ..lake.table import Commit
+from ..landing.advice import Advice
 from ..landing.files import RawFile, for_shell
 from .arrivals import count, some
 from .batch import RawRow, applied_changes, load_file, rows_by_file
@@ -188,7 +189,7 @@ def note_repeated(task: Task, rows: int) -> list[str]:
         f"{count(rows, 'inserted row')} {are} equal to rows of the load, in files closed until 15 minutes after it: "
         f"probably they were in the table when it was read, and are in both. They are kept. To leave them out: dmscdc "
         f"table set {for_shell(task.table)} --duplicates drop, then "
-        f"dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{Advice.RELOAD(task.table)}"
     ]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #97baf449
@@ -218,7 +219,7 @@ def apply_without_key(
     if images and is_again:
         raise Refused(
             f"{task.table} has no key, and its updates and deletes took rows that were equal to theirs: they cannot be "
-            f"applied again. Load it again: dmscdc table rewind {for_shell(task.table)} --reload"
+            f"applied again. Load it again: {Advice.RELOAD(task.table)}"
         )
     if images:
         without = {**files.without, **rows_by_file(repeats)}
@@ -247,16 +248,15 @@ def note_missed(
             f"{some(early)} {'was' if len(early) == 1 else 'were'} put before the load, which may have the changes"
         )
         return [
-            f"{fact}{early_words}. If it does, leave such files out: dmscdc table rewind {for_shell(task.table)} "
-            "--reload "
-            "--supersede. If you do not know, let DMS load the table again"
+            f"{fact}{early_words}. If it does, leave such files out: {Advice.RELOAD_SUPERSEDE(task.table)}. "
+            "If you do not know, let DMS load the table again"
         ]
     if is_first:
         explanation = (
             "Either the load has these changes already, or a task has sent them twice, and a reload applies the same"
         )
         return [f"{fact}{explanation} files. To be certain, let DMS load the table again"]
-    return [f"{fact}A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"]
+    return [f"{fact}A reload makes it certain: {Advice.RELOAD(task.table)}"]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #f50750cf
 def note_left_out(task: Task, left_out: LeftOut) -> str:
@@ -268,9 +268,9 @@ def note_left_out(task: Task, left_out: LeftOut) -> str:
     return (
         f"{task.table} has no key: {count_words} not applied, the first is row {first_row.row + 1:,} of "
         f"{first_row.path}. All of "
-        f"them: `dmscdc quarantine show {for_shell(task.table)}`. If columns identify its rows, set them: "
-        f"`dmscdc table set {for_shell(task.table)} --key …`, then reload: "
-        f"`dmscdc table rewind {for_shell(task.table)} --reload`. If none do, let the task write before images of all "
+        f"them: `{Advice.QUARANTINE_SHOW(task.table)}`. If columns identify its rows, set them: "
+        f"`{Advice.SET(task.table, '--key …')}`, then reload: "
+        f"`{Advice.RELOAD(task.table)}`. If none do, let the task write before images of all "
         f"columns (add-before-image-columns, column-filter all) and reload: each update or delete then takes a row "
-        f"that is equal. To go on without them: `dmscdc quarantine drop {for_shell(task.table)}`"
+        f"that is equal. To go on without them: `{Advice.QUARANTINE_DROP(task.table)}`"
     )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import Busy
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..state.items import Lease, State
 from ..storage.log_store import decided_by
@@ -35,7 +36,7 @@ def acquire(
     lease = state.acquire(table, f"by hand, process {os.getpid()}", _HOLD_BY_HAND)
     if lease is None:
         holder = state.holder(table).owner
-        raise Busy(f"{table}: {holder} is at work on it; wait for it, or see dmscdc status")
+        raise Busy(f"{table}: {holder} is at work on it; wait for it, or see {Advice.STATUS()}")
     return lease
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import Refused, UnknownTable
 from ..lake.glue import sync_table
 from ..lake.table import open_lake
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from .lease import leased
 from .table_state import load_state
@@ -59,7 +60,7 @@ def maintain(
     "Plan the upkeep of a table, or do it under the table's lease. Raises `UnknownTable`, `Busy`, `Refused`."
     known = open_state(state, landing, ask=spark is None)
     if (item := known.get(table)) is None:
-        raise UnknownTable(f"no table {table} in the state: dmscdc table list")
+        raise UnknownTable(f"no table {table} in the state: {Advice.LIST()}")
     there = open_lake(item, lake, catalog)
     if spark is None:
         planned = there.upkeep(since)

@@ -16,7 +16,8 @@ from ..errors import LakeDamaged, Refused, UnknownTable
 from ..lake.glue import sync_table
 from ..lake.parquet.table import ParquetTable
 from ..lake.table import Transaction, open_lake
-from ..landing.files import TableRef, for_shell
+from ..landing.advice import Advice
+from ..landing.files import TableRef
 from .lease import leased
 from ..spark.formats import check_format
 from ..state.items import TableItem, with_position
@@ -82,12 +83,12 @@ _ROW = 100  # bytes that a row may take, by which plain Parquet chooses the numb
 def _check(item: TableItem, format: str, head: int) -> None:
     "Raises `Refused` for a table that cannot be moved."
     if not head:
-        raise Refused(f"{item.table} holds nothing yet: dmscdc table set {for_shell(item.table)} --format {format}")
+        raise Refused(f"{item.table} holds nothing yet: {Advice.SET(item.table, '--format')} {format}")
     if head != item.commit:
-        command = f"dmscdc pass --only {for_shell(item.table)}"
+        command = f"{Advice.PASS_ONLY(item.table)}"
         raise Refused(f"{item.table}: lake and state do not agree. Bring them together: {command}")
     if "parquet" not in (item.format, format):
-        first_step = f"dmscdc table migrate {for_shell(item.table)} --format parquet"
+        first_step = Advice.MIGRATE(item.table, format="parquet")
         raise Refused(f"{item.table}: from {item.format} to {format} it goes by plain Parquet. First: {first_step}")
 
 

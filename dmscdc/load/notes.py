@@ -11,7 +11,8 @@ from ..changes.read import ChangeFiles, useless_sequence
 from ..changes.schema import Schema
 from ..changes.stage import Batch
 from ..lake.table import Commit, Written
-from ..landing.files import RawFile, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile
 from .arrivals import count, some
 from .results import Task
 from ..state.position import Position
@@ -37,7 +38,7 @@ def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
         "has applied from files before it. Neither the table's rows nor the known files tell that these changes were "
         "applied before, so they were applied: a row that was deleted since may be back. Look whether the task was "
         "resumed from long before, or two tasks write to one folder. "
-        f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"A reload makes it certain: {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #b57d1a8d
@@ -66,7 +67,7 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     return (
         f"late file {late[0].path} met {count(batch.folded.met, 'key')} that newer files had changed; by file names "
         f"the newer ones won. No change sequence proves it. A reload makes it certain: "
-        f"dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026
@@ -91,7 +92,7 @@ def note_useless(task: Task, files: ChangeFiles) -> str:
         return ""
     return (
         f"column {reason} so does not order the changes; names of files do. Let its rule in the task make it a "
-        f"string(50), then: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"string(50), then: {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #c1d86e07
@@ -103,7 +104,7 @@ def note_clashes(task: Task, written: Written) -> str:
     return (
         f"{count(written.clashes, 'row')} {verb} given a key that another row still had. If one statement changed "
         f"both, and DMS split it over two files, the other row's change may remove the wrong one. "
-        f"A reload makes it certain: dmscdc table rewind {for_shell(task.table)} --reload"
+        f"A reload makes it certain: {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #418cb0a7
@@ -115,8 +116,7 @@ def note_partial_move(task: Task, batch: Batch) -> str:
     columns = f"column {move.columns[0]}" if len(move.columns) == 1 else f"columns {', '.join(move.columns)}"
     return (
         f"row {move.row + 1:,} of {move.path} changes the key, and its file does not carry {columns}: under the new "
-        "key they are null, whatever the row held before. A reload makes it whole: dmscdc table rewind "
-        f"{for_shell(task.table)} --reload"
+        f"key they are null, whatever the row held before. A reload makes it whole: {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #238b1c18
@@ -126,13 +126,13 @@ def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
         return ""
     images = {f"BI_{name}" for name in task.key}
     images_left_out = [column.name for column in left_out if column.name in images]
-    reload = f"dmscdc table rewind {for_shell(task.table)} --reload"
+    reload = f"{Advice.RELOAD(task.table)}"
     verb = "was" if written.unmatched == 1 else "were"
     fact = f"{count(written.unmatched, 'update')} met no row and {verb} inserted"
     if images_left_out:
         return (
             f"{fact}; the before images that tell of changed keys ({', '.join(images_left_out)}) are left out "
-            f"(--schema-policy keep). To follow them: dmscdc table set {for_shell(task.table)} --schema-policy evolve, "
+            f"(--schema-policy keep). To follow them: {Advice.SET(task.table, '--schema-policy evolve')}, "
             f"then {reload}"
         )
     if images & {column.name for column in written.commit.schema}:
@@ -150,5 +150,5 @@ def say_on_top(task: Task, early: Sequence[RawFile]) -> str:
     verb, clause = ("were", "they change") if early[1:] else ("was", "it changes")
     return (
         f"{some(early)} {verb} put before the load and {verb} applied on top of it. If the load has what {clause}: "
-        f"dmscdc table rewind {for_shell(task.table)} --reload --supersede"
+        f"{Advice.RELOAD_SUPERSEDE(task.table)}"
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..changes.quarantine import dropped, note_aside
-from ..landing.files import Listing, RawFile, TableRef, change_order, for_shell
+from ..landing.advice import Advice
+from ..landing.files import Listing, RawFile, TableRef, change_order
 from dmscdc.landing.load_set import (
     CutOff,
     LoadSet,
@@ -67,8 +68,8 @@ class Situation:
     def asks(self, kind: Instruct) -> bool:
         return bool(self.asked) and self.asked["kind"] == kind
 
-    def command(self, verb: str, arguments: str = "") -> str:
-        return f"`dmscdc table {verb} {for_shell(self.table)}{arguments and ' ' + arguments}`"
+    def command(self, advice: Advice, **facts: str) -> str:
+        return f"`{advice(self.table, **facts)}`"
 
     @cached_property
     def arrivals(self) -> Arrivals:
@@ -98,12 +99,12 @@ def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     "Files that came after the window had moved past them."
     begins = case.before.cut, case.before.window_start, *(case.before.emptied or ())[:1]
     start = max(begins, key=change_order)
-    replay, accept = case.command("replay", some(file.path for file in files[:1])), case.command("accept")
+    replay, accept = case.command(Advice.REPLAY, file=files[0].path), case.command(Advice.ACCEPT)
     if case.before.emptied and all(file.order <= case.before.floor for file in files):
         path, row = case.before.emptied
         return (
             f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not "
-            f"applied: {some(files)}. If its changes are later ones, {case.command('rewind', '--reload')} takes "
+            f"applied: {some(files)}. If its changes are later ones, {case.command(Advice.RELOAD)} takes "
             f"them; {accept} leaves them out"
         )
     return (
@@ -117,7 +118,7 @@ def note_copied(case: Situation, files: Sequence[RawFile]) -> str:
     return (
         f"all known change files were put again after the last listing ({clock(case.before.listed_at)}), "
         f"as if the landing had been copied; {count(len(files))} from before the look-back window count as "
-        f"applied. {case.command('accept')} says that this is right"
+        f"applied. {case.command(Advice.ACCEPT)} says that this is right"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-017
@@ -126,7 +127,7 @@ def note_blocked(case: Situation, files: Sequence[RawFile], missing: Sequence[st
     return (
         f"arrived late and not applied: {some(files)}, "
         f"because {some(missing)}, applied after it, is in neither landing nor archive as it was. "
-        f"Bring it back, or {case.command('accept')} leaves the late file out"
+        f"Bring it back, or {case.command(Advice.ACCEPT)} leaves the late file out"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
@@ -139,15 +140,15 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     if all(file.path in (case.before.aside or {}) for file in files):
         return (
             f"changed after rows of it were put aside: {sizes}. "
-            f"`dmscdc quarantine replay {for_shell(case.table)}` applies it as it is now; "
-            f"{case.command('accept')} leaves the table as it is"
+            f"`{Advice.QUARANTINE_REPLAY(case.table)}` applies it as it is now; "
+            f"{case.command(Advice.ACCEPT)} leaves the table as it is"
         )
     return (
         f"changed after it was applied: {sizes}. "
-        f"{case.command('replay', files[0].path)} applies it as it is now, "
-        f"while what only its former rows changed stays; {case.command('accept')} leaves the table as it is, "
+        f"{case.command(Advice.REPLAY, file=files[0].path)} applies it as it is now, "
+        f"while what only its former rows changed stays; {case.command(Advice.ACCEPT)} leaves the table as it is, "
         "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
-        f"{case.command('rewind', '--reload')} makes it certain"
+        f"{case.command(Advice.RELOAD)} makes it certain"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
@@ -158,8 +159,8 @@ def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
         f"before the look-back window (from {case.before.window_start}) {applied_count} had been applied, and those "
         "that "
         f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
-        f"object time and is not applied, nobody can tell which. `dmscdc reconcile {for_shell(case.table)}` tells "
-        f"what the table lacks, {case.command('rewind', '--reload')} loads it again"
+        f"object time and is not applied, nobody can tell which. `{Advice.RECONCILE(case.table)}` tells "
+        f"what the table lacks, {case.command(Advice.RELOAD)} loads it again"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-023
@@ -334,8 +335,8 @@ def ways_out(
     until = "finds none from before it"
     if early:
         until = f"leaves out the {count(len(early))} up to {early[-1].path}"
-    supersede, keep = (case.command("rewind", f"--reload {how}") for how in ("--supersede", "--keep-changes"))
-    accept = f"; {case.command('accept')} if it is the same load, only copied" if is_same_load else ""
+    supersede, keep = (case.command(advice) for advice in (Advice.RELOAD_SUPERSEDE, Advice.RELOAD_KEEP))
+    accept = f"; {case.command(Advice.ACCEPT)} if it is the same load, only copied" if is_same_load else ""
     return (
         f"{supersede} replaces the table by this load set and {until}; "
         f"{keep} replaces it with all change files on top{accept}"
@@ -375,7 +376,7 @@ def plan_load(case: Situation) -> Plan:
         remarks = (
             f"{count(len(cut.near))} put before the load applied on top, as if another task had written {pronoun} "
             "while the load was read; if the table's task was begun anew since, "
-            f"{case.command('rewind', '--reload --supersede')} leaves {pronoun} out",
+            f"{case.command(Advice.RELOAD_SUPERSEDE)} leaves {pronoun} out",
         )
     return Plan(
         case.table,
@@ -447,7 +448,7 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
 
 def _ways_out_of_mixed(case: Situation) -> str:
     "What helps against a mixed set."
-    keep = case.command("rewind", "--reload --keep-changes")
+    keep = case.command(Advice.RELOAD_KEEP)
     return (
         f"Remove the files of the earlier load from the landing; or, if all belong together, "
         f"{keep} loads them as they are, all change files on top"
@@ -474,7 +475,7 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
         )
     return (
         f"{reason}, what it changed is lost from the rows that are applied again. "
-        f"`dmscdc reconcile {for_shell(case.table)}` tells, {case.command('rewind', '--reload')} makes it certain",
+        f"`{Advice.RECONCILE(case.table)}` tells, {case.command(Advice.RELOAD)} makes it certain",
     )
 
 
@@ -484,7 +485,7 @@ def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
         return ""
     return (
         f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
-        f"`dmscdc table rewind {for_shell(table)} --reload` makes it certain"
+        f"`{Advice.RELOAD(table)}` makes it certain"
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..landing.advice import Advice
 from ..state.position import Instruct
 
 # %% auto #0
@@ -30,7 +31,7 @@ from dmscdc.errors import (
 )
 from ..lake.glue import SyncResult, sync_table
 from ..lake.table import Clock, Commit, Transaction
-from ..landing.files import FolderLanding, TableRef, for_shell
+from ..landing.files import FolderLanding, TableRef
 from ..landing.s3 import open_landing
 from .adoption import is_adoption, prepare_adoption
 from .arrivals import Plan, changed_inputs
@@ -64,8 +65,7 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
     files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
     if words := changed_inputs(plan, files):
         raise InputChanged(
-            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans again: "
-            f"dmscdc pass --only {for_shell(plan.table)}"
+            f"{'; '.join(words[:5])}. Nothing was applied; the next pass plans again: {Advice.PASS_ONLY(plan.table)}"
         )
 
 # %% ../../notebooks/08_load/20_process.ipynb #f49d0141
@@ -112,10 +112,10 @@ def check_ready(item: TableItem) -> None:
     if item.is_ready:
         return
     if item.key or item.insert_only:
-        raise Refused(f"{item.table} is paused: dmscdc table set {for_shell(item.table)} --active")
+        raise Refused(f"{item.table} is paused: {Advice.SET(item.table, '--active')}")
     raise Refused(
         f"{item.table}: no key is set, so nothing can be applied. "
-        f"Set one: dmscdc table set {for_shell(item.table)} --key …, or --insert-only"
+        f"Set one: {Advice.SET(item.table, '--key …')}, or --insert-only"
     )
 
 # %% ../../notebooks/08_load/20_process.ipynb #7c1de0a4

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UnknownTable
+from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef
 from ..landing.s3 import open_landing
 from .arrivals import by_tally, sort_out
@@ -122,7 +123,7 @@ def tidy_raw(
     "Move a table's old change files into an archive, or delete them. Raises `UnknownTable`, `Busy`, `OSError`."
     state_store, source_landing = open_state(state, landing, ask=not yes), open_landing(landing)
     if (item := state_store.get(table)) is None:
-        raise UnknownTable(f"no table {table} in the state: dmscdc table list")
+        raise UnknownTable(f"no table {table} in the state: {Advice.LIST()}")
     if not yes:
         return OldFiles(table, old_files(source_landing.files(table).changes, item.position, before), archive)
     with leased(state_store, table, "", 0) as renew:

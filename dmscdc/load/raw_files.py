@@ -34,7 +34,8 @@ from ..changes.stage import Batch
 from ..changes.tasks import look_through
 from ..errors import Refused, Unreadable
 from ..lake.table import Commit, Transaction
-from ..landing.files import RawFile, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile
 from .arrivals import Plan
 from .results import OpenSession, Task
 from ..state.position import Position, read_again
@@ -82,8 +83,8 @@ def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:
         count_words = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
         raise Refused(
             f"{task.table}: {place_of(bad[0])} cannot be read: {bad[0].reason}. {count_words}. Put the file "
-            f"right or take it out of the landing, or correct the table's definition: dmscdc table columns "
-            f"{for_shell(task.table)} --ddl FILE. Then: dmscdc pass --only {for_shell(task.table)}",
+            f"right or take it out of the landing, or correct the table's definition: "
+            f"{Advice.COLUMNS(task.table, '--ddl FILE')}. Then: {Advice.PASS_ONLY(task.table)}",
             len(bad),
         )
 
@@ -185,7 +186,7 @@ def put_aside(
         write_aside(f"{task.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
         quarantined |= count_aside(listed_rows, name, left_out.unlisted)
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
-        first_lacking, see = lacking[0], f"dmscdc quarantine show {for_shell(task.table)}"
+        first_lacking, see = lacking[0], f"{Advice.QUARANTINE_SHOW(task.table)}"
         where = (
             first_lacking.path
             if first_lacking.row is None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..changes.read import quoted
 from ..changes.schema import Evolution, Footer, Schema
 from ..lake.table import Commit
-from ..landing.files import for_shell
+from ..landing.advice import Advice
 from .arrivals import count
 from .results import OpenSession, Task
 from ..state.position import Position
@@ -96,16 +96,16 @@ def note_renamed(
         return [
             f"column {', '.join(lost)} comes no more and {', '.join(added)}, which is new{letters}, is left out "
             f"(--schema-policy keep). If this is a renaming, its changes are not in the table. To take them: "
-            f"dmscdc table set {for_shell(task.table)} --schema-policy evolve, then "
-            f"dmscdc table rewind {for_shell(task.table)} --reload"
+            f"{Advice.SET(task.table, '--schema-policy evolve')}, then "
+            f"{Advice.RELOAD(task.table)}"
         ]
     fact = f"column {', '.join(lost)} comes no more and {', '.join(added)} is new{letters}"
     effect = "Rows that have not changed since hold their values under the old name and null under the new one"
     if likely := likely_renaming(spark, task, evolution.schema, lost, added):
         have = "has" if likely.rows == 1 else "have"
         evidence = f"{likely.equal:,} of {count(likely.rows, 'row')} that {have} both hold one value in both"
-        command = f"dmscdc table rename {for_shell(task.table)} {for_shell(likely.old)} {for_shell(likely.new)}"
+        command = Advice.RENAME(task.table, old=likely.old, new=likely.new)
         judged = f"{likely.old} was renamed to {likely.new}, judging by type and values ({evidence})"
         return [f"{fact}: {judged}. {effect}. Make them one: {command}"]
-    command = f"dmscdc table rename {for_shell(task.table)} {for_shell(lost[0])} {for_shell(added[0])}"
+    command = Advice.RENAME(task.table, old=lost[0], new=added[0])
     return [f"{fact}. If this is a renaming, make them one: {command}. {effect}"]

@@ -18,7 +18,8 @@ from ..changes.schema import FILE, OP, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
 from ..lake.glue import SyncResult
 from ..lake.table import SAMPLE, Clock, Commit, LakeTable, PendingCommit, Written, versions
-from ..landing.files import FolderLanding, Listing, RawFile, TableRef, for_shell
+from ..landing.advice import Advice
+from ..landing.files import FolderLanding, Listing, RawFile, TableRef
 from ..landing.layout import column_names
 from .arrivals import Plan, count, union
 from ..state.items import TableItem
@@ -306,7 +307,7 @@ def lag_of(
 # %% ../../notebooks/08_load/03_results.ipynb #b19bd1db
 def then(table: str) -> str:
     "What follows once a file was put right."
-    return f". Then: dmscdc pass --only {for_shell(table)}"
+    return f". Then: {Advice.PASS_ONLY(table)}"
 
 
 def message_of(problem: DmscdcError, table: str) -> str:
@@ -314,7 +315,7 @@ def message_of(problem: DmscdcError, table: str) -> str:
     if isinstance(problem, Unreadable):
         return f"{table}: {problem}{then(table)}"
     if isinstance(problem, LakeDamaged):
-        return f"{table}: {problem}. Load the table again: dmscdc table rewind {for_shell(table)} --reload"
+        return f"{table}: {problem}. Load the table again: {Advice.RELOAD(table)}"
     return str(problem)
 
 # %% ../../notebooks/08_load/03_results.ipynb #1dac6cb6
@@ -394,7 +395,7 @@ def processed(
         table,
         verdict,
         words,
-        command=f"dmscdc pass --only {for_shell(table)}",
+        command=f"{Advice.PASS_ONLY(table)}",
         versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
         files=tuple(file for load in loads for file in load.files),
@@ -436,8 +437,8 @@ def coarser(table: TableRef) -> str:
     "What to do about it."
     return (
         "Lay the table out by columns with fewer values, or by none (''): "
-        f"dmscdc table set {for_shell(table)} --partition …, "
-        f"then dmscdc table rewind {for_shell(table)} --reload"
+        f"{Advice.SET(table, '--partition …')}, "
+        f"then {Advice.RELOAD(table)}"
     )
 
 

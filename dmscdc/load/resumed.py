@@ -14,7 +14,8 @@ from ..changes.read import KIND, MOVE, ChangeFiles, digits_in, proves, quoted, r
 from ..changes.schema import FILE, OP, ROW
 from ..changes.stage import Batch
 from ..lake.table import Commit
-from ..landing.files import RawFile, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile
 from .arrivals import count, some
 from .batch import applied_changes
 from .results import OpenSession, Task
@@ -165,7 +166,7 @@ def note_never_seen(task: Task, files: Sequence[RawFile], changes: int) -> str: 
         f"{count(changes, 'change')} of {some(files)} {'has' if changes == 1 else 'have'} change sequences below what "
         "was applied, and no known file has had them: two tasks may write to one folder, or a task was resumed from "
         "long before, and a row that was deleted since may be back. The sequence decided. A reload makes it certain: "
-        f"dmscdc table rewind {for_shell(task.table)} --reload"
+        f"{Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #b8ab69e8

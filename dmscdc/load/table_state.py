@@ -14,7 +14,8 @@ from typing import Any
 from ..changes.csv import format_from, format_to_json, in_words, is_csv
 from ..errors import ColumnsGone, DmscdcError, FilesGone
 from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, set_otherwise
-from ..landing.files import FolderLanding, Listing, TableRef, change_order, for_shell
+from ..landing.advice import Advice
+from ..landing.files import FolderLanding, Listing, TableRef, change_order
 from ..landing.load_set import clock as clock_time
 from ..landing.s3 import open_landing
 from .adoption import ahead_of, is_adoption
@@ -40,12 +41,12 @@ def _is_same(one: Position, other_position: Position) -> bool:
 # %% ../../notebooks/08_load/18_table_state.ipynb #55db7844
 def _ways_on(item: TableItem, head: Commit | None) -> str:
     "The commands for a lake that is not the one remembered."
-    on = f"`dmscdc table rebuild --only {for_shell(item.table)}` goes on from what it holds now; " if head else ""
+    on = f"`{Advice.REBUILD(item.table)}` goes on from what it holds now; " if head else ""
     if item.position.has_load:
         consequence = "loads it again, which needs all change files since its load"
-        return f"{on}`dmscdc table rewind {for_shell(item.table)} --reload` {consequence}"
+        return f"{on}`{Advice.RELOAD(item.table)}` {consequence}"
     consequence = "starts over once its key is set again, which needs all its change files"
-    return f"{on}`dmscdc table forget {for_shell(item.table)}` {consequence}"
+    return f"{on}`{Advice.FORGET(item.table)}` {consequence}"
 
 
 def _written_as(item: TableItem, lake: LakeTable, catalog: str) -> str:  # "" where there is none
@@ -80,7 +81,7 @@ def lost_since(
     elif head:
         finding = f"stands at commit {number}, {Position.from_json(head.position)}"
     if written_format := head is None and _written_as(item, lake, catalog):
-        set_back = f"set it back: `dmscdc table set {for_shell(item.table)} --format {written_format}`"
+        set_back = f"set it back: `{Advice.SET(item.table, '--format')} {written_format}`"
         written = f"its format is set to {item.format}, its lake was written as {written_format}. Nothing is touched"
         return f"{written}; {set_back}; or {_ways_on(item, None)}"
     remembered = f"the state remembers commit {item.commit} ({item.position}), but the lake {lake.location} {finding}"
@@ -213,9 +214,9 @@ def _gone_plan(
         return replace(plan, kind=PlanKind.INCREMENTAL, empties=words, **numbers)
     ways = (
         "Bring the files back, or point the setting landing at them; "
-        f"`dmscdc table accept {for_shell(item.table)}` says that this is right; "
+        f"`{Advice.ACCEPT(item.table)}` says that this is right; "
         "if the source has dropped or emptied the table: "
-        f"`dmscdc table set {for_shell(item.table)} --when-gone empty`"
+        f"`{Advice.SET(item.table, '--when-gone empty')}`"
     )
     return warn(plan, f"{empty}. {ways}")
 
@@ -244,7 +245,7 @@ def _note_unapplied(
     are, pronoun = ("is", "it") if len(missing) == 1 else ("are", "them")
     return (
         f"{some(missing)} {are} gone from the landing, refused at {refused['at'][:16].replace('T', ' ')} UTC and never "
-        f"applied. Bring {pronoun} back mended; `dmscdc table accept {for_shell(table_state.item.table)}` says that "
+        f"applied. Bring {pronoun} back mended; `{Advice.ACCEPT(table_state.item.table)}` says that "
         "the "
         f"table is right without {pronoun}"
     )
@@ -306,6 +307,6 @@ def plan_state(
     plan = _gone_plan(table_state, landing, plan, empty, now) if empty else plan
     plan = replace(warn(plan, unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))
     for doubt in item.status.get("doubts") or ():
-        way = f"`dmscdc table accept {for_shell(item.table)}` says that the table is right"
+        way = f"`{Advice.ACCEPT(item.table)}` says that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")
     return plan

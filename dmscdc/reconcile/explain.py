@@ -29,6 +29,7 @@ from ..history.changelog import Changelog, held_by, open_changelog, read_changel
 from ..history.clock import clock_of
 from ..history.replay import AFTER, POSITION, key_only, only, states, touched
 from ..lake.table import Commit, LakeTable, open_lake
+from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
 from .canonical import Rule, rules_of
@@ -257,7 +258,7 @@ def likely_cause(
         return (
             "the source's table is empty, and no file says that its rows were deleted: it was emptied without a "
             "trace (TRUNCATE, or a table made anew). Reload it in the DMS task; DMS takes its files away then, and "
-            f"`dmscdc table set {for_shell(table)} --when-gone empty` lets the lake follow"
+            f"`{Advice.SET(table, '--when-gone empty')}` lets the lake follow"
         )
     differ = [one.columns for one in done.findings if one.kind == "different" and not one.in_flight and one.columns]
     lost = {name for columns in differ for name, (source, lake) in columns.items() if lake is None is not source}
@@ -266,9 +267,9 @@ def likely_cause(
         columns = ",".join(sorted(lost))
         return (
             f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
-            f"log did not have. If so: `dmscdc table set {for_shell(table)} --unlogged "
+            f"log did not have. If so: `{Advice.SET(table, '--unlogged')} "
             f"{for_shell(f'keep:{columns}')}`, then "
-            f"`dmscdc table rewind {for_shell(table)} --reload --keep-changes`"
+            f"`{Advice.RELOAD_KEEP(table)}`"
         )
     return ""
 
@@ -342,7 +343,9 @@ def lake_table(
     there = open_lake(item or TableItem(asked.table), asked.lake, asked.catalog)
     if head := there.head():
         return there, head
-    raise Refused(f"{asked.table}: the lake at {there.location} has no commit, so nothing can be proven: dmscdc plan")
+    raise Refused(
+        f"{asked.table}: the lake at {there.location} has no commit, so nothing can be proven: {Advice.PLAN()}"
+    )
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-017
 def _explained(
@@ -443,7 +446,7 @@ def prove(
     without_key = "" if head.key else str(asked.table)
     verdict, words = judge(done, str(position), under, decided, without_key, str(asked.table))
     if done.in_flight and not done.counts:
-        command = f"dmscdc pass --only {for_shell(asked.table)}"
+        command = f"{Advice.PASS_ONLY(asked.table)}"
     told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)
     told += (look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
     return Proof(*told, losses)

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from .. import __version__
 from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from .charts import charts_mark, charts_of
 from .index import MARKS_SHOWN, PAGE, brought_up_to_date, index_of, pages_of, table_of
@@ -328,7 +329,7 @@ def needs_person(
     "What a person has to do about a table."
     verdict, words = line["verdict"], line["words"]
     if verdict in TROUBLE:
-        command = line["again"] or f"dmscdc pass --only {for_shell(line['table'])}"
+        command = line["again"] or f"{Advice.PASS_ONLY(line['table'])}"
         commands = [] if commands_in(words) else [command]
     elif line["state"] == "waiting":
         verdict, (words, command) = "waiting", _asks_for_key(line)

@@ -13,7 +13,8 @@ from ..errors import NoPast, Refused
 from ..history.changelog import Changelog, applied, is_first_put
 from ..history.clock import CommitClock
 from ..lake.table import VERSIONS, Commit
-from ..landing.files import RawFile, TableRef, change_order, day_before, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile, TableRef, change_order, day_before
 from ..landing.s3 import open_landing
 from ..state.items import TableItem
 from ..state.position import Position, less, plus, reread, tally
@@ -111,7 +112,7 @@ def target_of(
     if landed:
         return past.number, past.changes
     if mirror is None:
-        now = f"dmscdc pass --only {for_shell(past.table)}"
+        now = f"{Advice.PASS_ONLY(past.table)}"
         raise Refused(f"{past.table}: no lake table yet: {now}, or add --to landed")
     return mirror.load, applied(past, mirror)
 

@@ -26,7 +26,8 @@ from ..history.changelog import Changelog, open_changelog
 from ..history.clock import clock_of
 from ..history.replay import can_apply, has_key
 from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, lake_columns, open_lake
-from ..landing.files import TableRef, for_shell
+from ..landing.advice import Advice
+from ..landing.files import TableRef
 from ..landing.load_set import is_followed, quiet_at
 from dmscdc.scd2.plan import (
     ChangeSpan,
@@ -99,7 +100,7 @@ def load_scd2(
     "Recover the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
     item, name = state.get(table), versions_of(table)
     if item is None or not item.key:
-        way = f"dmscdc table set {for_shell(table)} --key …"
+        way = f"{Advice.SET(table, '--key …')}"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
     mirror = open_lake(item, lake, catalog).head()
@@ -139,12 +140,12 @@ def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str
             words = [", ".join(one) if isinstance(one, tuple) else one for one in (asked, stands)]
             raise BadSetting(
                 f"{scd2.there.table}: {name} is {words[0] or 'none'}, the versions stand on {words[1] or 'none'}. "
-                f"Rebuild all versions: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
+                f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
             )
     if scd2.head.key[:-1] != scd2.item.key:
         raise BadSetting(
             f"{scd2.there.table}: the key of {scd2.table} is {','.join(scd2.item.key)}, the versions stand on "
-            f"{','.join(scd2.head.key[:-1])}. Rebuild all versions: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
+            f"{','.join(scd2.head.key[:-1])}. Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
         )
     return built.ignored, built.time_column
 
@@ -219,7 +220,7 @@ def ordered(scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, A
     decided, highest = (built.by_sequence, built.highest) if built else (None, "")
     every = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
     by = every if decided is None else decided
-    again = f"Rebuild all versions: dmscdc scd2 {for_shell(scd2.table)} --rebuild"
+    again = f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
     if by and facts["changes"] and not every:
         raise Refused(f"{table}: changes are ordered by {how.clock.sequence}, and new ones do not carry it. {again}")
     if by and facts["changes"] and facts["lowest"] < highest and not step.late:
@@ -474,7 +475,7 @@ def read_versions(
     name = versions_of(TableRef.parse(table))
     there = open_lake(TableItem(name, format=format), lake, catalog)
     if scd2_position_of(name, there.head()) is None:
-        raise LookupError(f"{name}: no type-2 table in {lake}: dmscdc scd2 {for_shell(table)}")
+        raise LookupError(f"{name}: no type-2 table in {lake}: {Advice.SCD2(table)}")
     return there.read(spark)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..errors import WELL, BadSetting, DmscdcError, Verdict
+from ..landing.advice import Advice
 from ..landing.transactions import Routed, route
 from ..load.arrivals import count, some
 from ..runs.pages import first_sentence
@@ -79,7 +80,7 @@ def held_back(
     "The outcomes of a pass that begins nothing."
     words = f"not begun, so that all tables stay at one transaction: {why}"
     held = [
-        Outcome(str(status.table), Verdict.ATTENTION, words, "dmscdc status")
+        Outcome(str(status.table), Verdict.ATTENTION, words, Advice.STATUS())
         for status in statuses
         if status.has_work and not _hindrance(status)
     ]

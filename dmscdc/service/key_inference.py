@@ -20,6 +20,7 @@ from ..changes.derived import column_of, computed
 from ..changes.read import SEQUENCE, images_of_all, may_hold_sequence
 from ..changes.schema import OP, Column, check_names, column_type, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
+from ..landing.advice import Advice
 from ..landing.files import Landing, Listing, RawFile, TableRef, for_shell
 from ..landing.layout import column_names, expression, source_columns
 from ..load.arrivals import count
@@ -187,7 +188,7 @@ def suggest_key(
     "The key that a new table's first file suggests; for CSV without a header first of all its definition."
     listing = landing.files(table) if listing is None else listing
     file = judged_by(listing)
-    only = f"dmscdc table set {for_shell(table)}"
+    only = Advice.SET(table)
     if file is None:
         return Suggestion((), "there is no file to look into", f"{only} --key COLUMN")
     try:
@@ -196,7 +197,7 @@ def suggest_key(
         if csv.columns or isinstance(error, Unreadable):
             raise
         words = f"{file.path} is read as CSV without a header: its names and types come from the table's definition"
-        way = error.way if isinstance(error, Nameless) else f"dmscdc table columns {for_shell(table)} --ddl FILE"
+        way = error.way if isinstance(error, Nameless) else f"{Advice.COLUMNS(table, '--ddl FILE')}"
         words = f"the first row of {file.path} looks like a header" if "header=true" in way else words
         return Suggestion((), words, way, "columns")
     check_names(str(table), file.path, rows.column_names)

@@ -30,6 +30,7 @@ from dmscdc.errors import (
     is_expected,
 )
 from ..lake.glue import is_behind
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell, too_deep
 from ..landing.load_set import clock
 from ..landing.s3 import THREADS, Landing, open_landing
@@ -124,7 +125,7 @@ def refusal_words(
     status: TableStatus,  # with a refusal
 ) -> str:
     "The words of the refusal, and that it still holds."
-    again = f"`dmscdc pass --only {for_shell(status.table)} --retry`"
+    again = f"`{Advice.PASS_RETRY(status.table)}`"
     words = status.refusal["words"].replace(then(str(status.table)), "").rstrip(".")
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
     return f"{words}. {since}, and {again} tries it unchanged"
@@ -137,7 +138,7 @@ def paused_words(
     planned = status.plan.sentence.removeprefix(f"{status.table}: ").rstrip(".") if status.plan else ""
     if status.problem or not planned or status.plan.kind == PlanKind.NOTHING:
         return "; ".join(filter(None, ["paused", status.problem or planned]))
-    return f"paused with work waiting: {planned}. `dmscdc table set {for_shell(status.table)} --active` resumes it"
+    return f"paused with work waiting: {planned}. `{Advice.SET(status.table, '--active')}` resumes it"
 
 
 def busy_words(
@@ -177,10 +178,10 @@ def _proposed(
         with in_words(file.path if file else ""):
             return suggest_key(landing, table, listing, format_from(item.columns, item.csv))
     except PermissionError as error:
-        words = f"{file.path} cannot be read ({error}): let us in, then: dmscdc plan --only {for_shell(table)}"
+        words = f"{file.path} cannot be read ({error}): let us in, then: {Advice.PLAN_ONLY(table)}"
         raise Unreadable(words) from error
     except Unreadable as error:
-        raise Unreadable(f"{error}. Then: dmscdc plan --only {for_shell(table)}") from error
+        raise Unreadable(f"{error}. Then: {Advice.PLAN_ONLY(table)}") from error
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-012
 def _settled(state: State, table: TableRef, config: Config, owner: str) -> TableState:
@@ -261,7 +262,7 @@ def _unknown(names: list[str], there: list[TableRef], landing: Landing) -> Unkno
     more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
     return UnknownTable(
         f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known}{more}. "
-        "All of them: dmscdc status"
+        f"All of them: {Advice.STATUS()}"
     )
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-016
@@ -409,7 +410,7 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
         return (Verdict.FAILED if is_gone(status.holder.owner) else Verdict.BUSY), busy_words(status.holder)
     if status.has_work and status.plan.instruction:
         asked = f"{_ASKED[status.plan.instruction['kind']]}, which the next pass does"
-        return "waiting", f"{asked}: dmscdc pass --only {for_shell(status.table)}"
+        return "waiting", f"{asked}: {Advice.PASS_ONLY(status.table)}"
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032

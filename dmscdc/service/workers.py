@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import LeaseLost, NotWanted, ServerDied, Verdict
-from ..landing.files import TableRef, for_shell
+from ..landing.advice import Advice
+from ..landing.files import TableRef
 from ..load.arrivals import PlanKind
 from ..load.lease import HOLD
 from ..runs.log import FORKER_DIED, Run
@@ -232,21 +233,21 @@ def without_run(
     "The outcome of a table that needs no run."
     plan, name = status.plan, str(status.table)
     if status.refusal:
-        return Outcome(name, Verdict.REFUSED, refusal_words(status), f"dmscdc pass --only {for_shell(name)} --retry")
+        return Outcome(name, Verdict.REFUSED, refusal_words(status), f"{Advice.PASS_RETRY(name)}")
     if status.has_work:
         words = "not begun: the pass was stopped"
-        return Outcome(name, Verdict.NOTHING, words, f"dmscdc pass --only {for_shell(name)}", begun=False)
+        return Outcome(name, Verdict.NOTHING, words, f"{Advice.PASS_ONLY(name)}", begun=False)
     if status.state == "waiting":
         return _waiting(status)
     if status.state == "paused":
         waits = bool(status.problem or plan and plan.kind != PlanKind.NOTHING)
-        command = f"dmscdc table set {for_shell(name)} --active"
+        command = f"{Advice.SET(name, '--active')}"
         return Outcome(name, Verdict.NOTHING, paused_words(status), command, waits=waits, paused=True)
     if status.problem:
-        return Outcome(name, Verdict.FAILED, status.problem, f"dmscdc pass --only {for_shell(name)}")
+        return Outcome(name, Verdict.FAILED, status.problem, f"{Advice.PASS_ONLY(name)}")
     verdict = Verdict.ATTENTION if plan.kind == PlanKind.ATTENTION else Verdict.NOTHING
     words = plan.sentence.removeprefix(f"{name}: ")
-    return Outcome(name, verdict, words, f"dmscdc plan --only {for_shell(name)}", waits=bool(plan.waits))
+    return Outcome(name, verdict, words, f"{Advice.PLAN_ONLY(name)}", waits=bool(plan.waits))
 
 
 def _waiting(
@@ -255,7 +256,7 @@ def _waiting(
     "A new table, and the command that sets the key which its data suggests."
     guess, name = status.suggestion, str(status.table)
     if guess is None:
-        return Outcome(name, Verdict.ATTENTION, status.problem, f"dmscdc plan --only {for_shell(name)}", waits=True)
+        return Outcome(name, Verdict.ATTENTION, status.problem, f"{Advice.PLAN_ONLY(name)}", waits=True)
     words = f"new, waits for its {guess.sets}; {guess.words}"
     return Outcome(name, Verdict.ATTENTION, words, guess.command, waits=True)
 
@@ -332,7 +333,7 @@ def run_table(
     with workers.keeper.keep(status.table, workers.owner) as held:
         if held is None:
             words = _who_holds(workers.state, status.table)
-            outcome = Outcome(name, Verdict.BUSY, words, f"dmscdc pass --only {for_shell(name)}")
+            outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
             workers.say(str(outcome))
             return outcome
         if workers.state.get(status.table).commit != status.item.commit:
@@ -503,7 +504,7 @@ def attempt(
         words = problem_words(status.table, error)
         with suppress(Exception):  # perhaps it is the state that failed
             words += _what_stands(workers, status)
-        outcome = Outcome(str(status.table), Verdict.FAILED, words, f"dmscdc pass --only {for_shell(status.table)}")
+        outcome = Outcome(str(status.table), Verdict.FAILED, words, f"{Advice.PASS_ONLY(status.table)}")
         workers.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed
             workers.state.note_run(status.table, {"last_verdict": Verdict.FAILED, "last_words": words[:1_000]})

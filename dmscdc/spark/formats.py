@@ -15,7 +15,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from ..errors import FormatMissing
-from ..landing.files import for_shell
+from ..landing.advice import Advice
 from .jars import has_jar
 from ..storage.filesystem import OUR_JARS
 
@@ -84,8 +84,7 @@ def check_format(
     if target := (known := formats()).get(format):
         return target
     raise FormatMissing(
-        f"{table}: format {format!r} is not one of {', '.join(known)}. "
-        f"Set one: dmscdc table set {for_shell(table)} --format parquet"
+        f"{table}: format {format!r} is not one of {', '.join(known)}. Set one: {Advice.SET(table, '--format parquet')}"
     )
 
 

@@ -14,7 +14,8 @@ from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from ..errors import BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
-from ..landing.files import TableRef, change_order, for_shell
+from ..landing.advice import Advice
+from ..landing.files import TableRef, change_order
 from ..landing.layout import entries
 from .position import Instruct, Position, Reload, check_instruction, fit_window
 
@@ -465,7 +466,7 @@ def with_instruction(
         raise BadSetting(
             f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
             "position of ours before that: "
-            f"dmscdc pass --only {for_shell(item.table)}, then give this again"
+            f"{Advice.PASS_ONLY(item.table)}, then give this again"
         )
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
@@ -604,7 +605,7 @@ def read_item(
     except (ValueError, TypeError, LookupError, AttributeError, zlib.error) as error:
         raise StateUnusable(
             f"{table}: what the state {where} says of it is damaged ({type(error).__name__}: {error}). "
-            f"`dmscdc table forget {for_shell(table)}` removes it; "
+            f"`{Advice.FORGET(table)}` removes it; "
             "set its key again, and its position comes back from the lake"
         ) from error
 
@@ -620,5 +621,5 @@ def or_damaged(table: TableRef, where: str, read: Callable[[], TableItem]) -> Ta
 def known_item(table: TableRef, item: TableItem | None, create: bool) -> TableItem:
     "The item that was found, or a new one. Raises `UnknownTable`."
     if item is None and not create:
-        raise UnknownTable(f"{table} is not known here: dmscdc table set {for_shell(table)} --key … (or --insert-only)")
+        raise UnknownTable(f"{table} is not known here: {Advice.SET(table, '--key …')} (or --insert-only)")
     return item or TableItem(table)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import NOT_DONE, WELL, BadSetting, Busy, DmscdcError, Verdict
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell, parse_name
 from ..landing.layout import entries
 from ..landing.load_set import clock
@@ -56,7 +57,7 @@ def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], part
     "The table's settings as they are. Raises `BadSetting` where others were asked for."
     item = open_state(state, landing).get(table) or TableItem(table)
     if key and item.key and set(key) != set(item.key):
-        way = f"dmscdc table set {for_shell(table)} --key {for_shell(','.join(key))}"
+        way = f"{Advice.SET(table, '--key')} {for_shell(','.join(key))}"
         raise BadSetting(f"{table}: its key is {','.join(item.key)}, not {','.join(key)}. Leave --key out, or: {way}")
     if item.key and partition and item.partition != tuple(entries(partition)):
         words = ",".join(item.partition) or "none"
@@ -461,7 +462,7 @@ def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[
     "With what helps where records that are no changes refuse their window."
     if done.verdict != Verdict.REFUSED or not manifest.bad:
         return done
-    way = f"dmscdc table set {for_shell(table)} --bad-rows aside, then this command again"
+    way = f"{Advice.SET(table, '--bad-rows aside')}, then this command again"
     say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
     return replace(done, words=f"{done.words}. {helps}")
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
 from ..capture.writer import arrow_type, change_name, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, UnknownTable, Unreadable
+from ..landing.advice import Advice
 from ..landing.files import WHOLE_ROWS, TableRef, for_shell, parse_name
 from ..landing.joined import places_of
 from ..landing.s3 import open_landing
@@ -208,7 +209,7 @@ def _key_of(changes: Sequence[Change], table: TableRef, said: Sequence[str]) -> 
     names = ",".join(found)
     raise BadSetting(
         f"{table}: by its records the key of the table of DynamoDB is {names}, not {','.join(said)}. Leave --key out; "
-        f"or, where it was set before: dmscdc table set {for_shell(table)} --key {for_shell(names)}"
+        f"or, where it was set before: {Advice.SET(table, '--key')} {for_shell(names)}"
     )
 
 

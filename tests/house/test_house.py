@@ -5,13 +5,17 @@ import filecmp
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
+from dmscdc.cli.main import app
+from dmscdc.landing.advice import Advice
 from rooms import on_this_machine
 
 pytestmark = pytest.mark.quick
@@ -178,7 +182,17 @@ def test_no_two_notebooks_or_packages_of_a_folder_have_one_number():
 
 
 COMMON = {  # beside each other, what asks may use these: files, places and sessions; what one raw row or file says; state, runs and pictures
-    *("errors", "storage.filesystem", "storage.log_store", "landing.files", "landing.joined", "landing.layout", "landing.load_set", "landing.s3"),
+    *(
+        "errors",
+        "storage.filesystem",
+        "storage.log_store",
+        "landing.advice",
+        "landing.files",
+        "landing.joined",
+        "landing.layout",
+        "landing.load_set",
+        "landing.s3",
+    ),
     *(
         "spark.formats",
         "spark.jars",
@@ -355,8 +369,19 @@ def named(module: Path):
 
 def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
     found = [(module.name, line, value) for module in sorted((NOTEBOOKS.parent / "dmscdc").rglob("*.py")) for line, value in named(module)]
-    assert len(found) > 60, found
+    assert len(found) > 10, found
     assert [at for at in found if not at[2].startswith("for_shell(")] == []
+
+
+def test_every_advice_is_a_command_with_arguments_and_options_that_there_are():
+    facts = {"old": "a", "new": "b", "file": "20181215-100311204.parquet", "format": "delta"}
+    options = {Advice.SET: "--key id", Advice.COLUMNS: "--ddl FILE", Advice.INIT: "--landing FOLDER --lake FOLDER"}
+    for advice in Advice:
+        _, *words = shlex.split(advice("sampledb.odd name", options.get(advice, ""), **facts))
+        command = typer.main.get_command(app)
+        while isinstance(command, typer.core.TyperGroup):
+            command = command.commands[words.pop(0)]
+        command.make_context(command.name, words)  # raises for what the command does not take
 
 
 def test_no_expression_of_spark_is_built_before_the_session_that_is_opened_on_demand():

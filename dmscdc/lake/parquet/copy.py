@@ -32,6 +32,7 @@ from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_
 from ...errors import CommitConflict, Refused
 from .journal import Journal, commit_of
 from ..table import LoadFiles
+from ...landing.advice import Advice
 from ...landing.files import for_shell
 
 # %% auto #0
@@ -243,7 +244,7 @@ def check_folders(
             raise Refused(
                 f"{table}: the partition is set to {expected}, but {name} of the lake lies in folders of {actual}. "
                 "Set it as the lake has it: "
-                f"dmscdc table set {for_shell(table)} --partition {for_shell(','.join(folder_columns))}"
+                f"{Advice.SET(table, '--partition')} {for_shell(','.join(folder_columns))}"
             )
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #8a517b45

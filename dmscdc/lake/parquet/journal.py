@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from ...errors import AlreadyExists, CommitConflict, FilesGone, MissingDataFile, UnsupportedStore
 from ..table import check_kinds
-from ...landing.files import TableRef, for_shell
+from ...landing.advice import Advice
+from ...landing.files import TableRef
 from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
 
 # %% auto #0
@@ -387,7 +388,7 @@ def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
             table = TableRef(*journal.meta.split("/")[-2:])
             raise FilesGone(
                 f"{journal.folder}: {missing}, which commit {entry.number} lists, is missing from the lake. "
-                f"Restore it, or: dmscdc table rewind {for_shell(table)} --reload"
+                f"Restore it, or: {Advice.RELOAD(table)}"
             )
         raise CommitConflict(
             f"{journal.folder}: {missing} of commit {entry.number} is gone; the table has moved on, read it again"
