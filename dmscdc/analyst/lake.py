@@ -15,6 +15,7 @@ from .answer import Answer, answer_of
 from .table import Table
 from ..cli.options import session
 from ..errors import Verdict
+from ..landing.advice import in_python
 from ..landing.files import TableRef
 from ..service.config import Config, nearest_config, read_config
 from ..service.status import check_here, read_statuses, status_row
@@ -38,6 +39,7 @@ class Lake:
     config: Config
     _sessions: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # of Spark, by format
 
+    @in_python()
     def tables(self) -> Answer:
         "One row for each table: state, rows, lag as a time span, verdict and words, last proof, and what to do."
         rows = [status_row(status) for status in read_statuses(self.config)]
@@ -54,6 +56,7 @@ class Lake:
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    @in_python()
     def __getitem__(
         self,
         name: str,  # schema.table

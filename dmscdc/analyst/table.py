@@ -23,7 +23,8 @@ from ..history.row import same
 from ..history.row_page import key_text, shown
 from ..history.small import lake_table
 from ..lake.table import frame_as_stored
-from ..landing.files import TableRef, for_shell
+from ..landing.advice import Advice, in_python
+from ..landing.files import TableRef
 from ..runs.log import RunLog
 from ..service.config import Config
 from ..service.status import read_statuses, status_row
@@ -90,10 +91,12 @@ class Table:
     config: Config
     spark: Callable[[str], SparkSession]  # of a format; opened when it is first needed
 
+    @in_python()
     def status(self) -> dict[str, Any]:
         "State, verdict, rows and lag, and what to do, as `dmscdc status` has them."
         return status_row(*read_statuses(self.config, (self.name,)))
 
+    @in_python()
     def plan(self) -> str:
         "What the next pass would do, in a sentence."
         row = self.status()
@@ -102,6 +105,7 @@ class Table:
             or f"{self.name}: {row['words'] or row['suggestion'] or row['state']}. Next: {row['command']}"
         )
 
+    @in_python()
     def rows(
         self,
         limit: int | None = None,  # None: all
@@ -109,8 +113,7 @@ class Table:
         "The rows of the newest commit, as the lake has them: Op, the source's columns, the file and row of each."
         one = asked(self.config, self.name)
         if one.head is None:
-            command = f"dmscdc pass --only {for_shell(self.name)}"
-            raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {command}")
+            raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {Advice.PASS_ONLY(self.name)}")
         plain = one.lake.plain()
         if plain is None:
             frame = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
@@ -119,6 +122,7 @@ class Table:
         rows = as_stored(lake_table(head.schema, files, limit), head.op_column)
         return Answer(self.name, rows, (f"commit {head.number}",))
 
+    @in_python()
     def history(
         self,
         *where: str,  # conditions instead of a key: "price >= 100"
@@ -134,6 +138,7 @@ class Table:
         lost = lost_of(self.config, self.name)
         return History(self.name, tuple(audits), (*([lost] if lost else []), *words))
 
+    @in_python()
     def as_of(
         self,
         at: str | None = None,  # a moment, UTC: 2026-01-01T12:00Z
@@ -150,6 +155,7 @@ class Table:
         answer = answer_as_of(self.config, one, when, file, commit, "", self.spark, conditions)
         return Answer(self.name, answer.rows, (*answer.words, *([note] if note else [])))
 
+    @in_python()
     def changes(
         self,
         since: str | None = None,  # a moment, UTC; None: from the first change file on
@@ -162,6 +168,7 @@ class Table:
         found, words = changes_of(self.config, self.name, begin, end, op, column)
         return answer_of(f"changes of {self.name}", change_lines(found), LINE, *words)
 
+    @in_python()
     def find(
         self,
         *where: str,  # conditions, as they are typed: "price >= 100"
@@ -173,6 +180,7 @@ class Table:
         found, words = rows_with(self.config, self.name, conditions_of(where, values))
         return answer_of(f"rows of {self.name}", found_lines(found), FOUND, *words)
 
+    @in_python()
     def blame(
         self,
         **key: Any,  # of the row, by column
@@ -183,6 +191,7 @@ class Table:
         lines = blame_lines(life)
         return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines), *life.words)
 
+    @in_python()
     def compare(
         self,
         before: int | str | None = None,  # a commit, a change file, "load", or a moment
@@ -201,6 +210,7 @@ class Table:
         lines = [line for line in RunLog(self.config.runs).lines() if line.get("table") == self.name]
         return answer_of(f"runs of {self.name}", reversed(lines), _RUNS)
 
+    @in_python()
     def reconcile(self) -> str:
         "Compare the table with the `source` of the settings: the words of the proof. By Spark."
         from dmscdc.service.schedule import run_proofs
