@@ -35,11 +35,14 @@ def is_sound(name: str) -> bool:
 
 def printable(
     text: str,  # somebody's data
-    most: int = 80,  # characters
+    limit: int = 80,  # characters
 ) -> str:
     "A value in a message: what a terminal would obey, or cannot show, is escaped, and a long one is cut."
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1])
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    plain = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text[: limit + 1]
+    )
+    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
 
 
 @dataclass(frozen=True, order=True)
@@ -65,13 +68,13 @@ class TableRef:
         text: str,  # `schema.table`; the first dot separates, outside of quotes
     ) -> TableRef:  # the table
         "Reads `schema.table`, as it is typed in a command."
-        found = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".][^.]*))\.(.+)', text, re.DOTALL)
-        if not found or "/" in text:
+        match = re.fullmatch(r'(?:"((?:[^"]|"")+)"|([^".][^.]*))\.(.+)', text, re.DOTALL)
+        if not match or "/" in text:
             raise ValueError(
                 f'a table is written schema.table, like sampledb.product, or "my.schema".product '
                 f"where the schema has a dot, not {text!r}"
             )
-        return cls((found[1] or "").replace('""', '"') or found[2], found[3])
+        return cls((match[1] or "").replace('""', '"') or match[2], match[3])
 
 # %% ../../notebooks/02_landing/01_files.ipynb #5d1c7a21
 def for_shell(table: TableRef | str) -> str:
@@ -79,7 +82,7 @@ def for_shell(table: TableRef | str) -> str:
     if not steers(text := str(table)):
         return shlex.quote(text)
     plain = text.replace("\\", "\\\\").replace("'", "\\'")
-    return "$'" + "".join(f"\\U{ord(one):08x}" if steers(one) else one for one in plain) + "'"
+    return "$'" + "".join(f"\\U{ord(character):08x}" if steers(character) else character for character in plain) + "'"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-013
 _SUFFIX = r"\.(?P<format>csv|parquet)(?P<gz>\.gz)?"
@@ -104,18 +107,18 @@ def parse_name(
     base_name: str,  # without folders
 ) -> DmsName:  # its parts
     "Reads a base name of DMS (guide, *Using Amazon S3 as a target*); any other name raises `NotADmsName`."
-    if found := _LOAD_NAME.fullmatch(base_name):
-        segment = found["segment"]
+    if match := _LOAD_NAME.fullmatch(base_name):
+        segment = match["segment"]
         return DmsName(
             "load",
-            int(found["number"], 16),
+            int(match["number"], 16),
             None,
             int(segment) if segment else None,
-            found["format"],
-            bool(found["gz"]),
+            match["format"],
+            bool(match["gz"]),
         )
-    if found := _CHANGE_NAME.fullmatch(base_name):
-        return DmsName("change", None, _stamp(base_name, found), None, found["format"], bool(found["gz"]))
+    if match := _CHANGE_NAME.fullmatch(base_name):
+        return DmsName("change", None, _stamp(base_name, match), None, match["format"], bool(match["gz"]))
     if _TRANSACTION_NAME.fullmatch(base_name):
         raise NotADmsName(
             f"{base_name} holds the changes of all tables (PreserveTransactions with CdcPath): "
@@ -126,12 +129,12 @@ def parse_name(
     )
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-016
-def _stamp(base_name: str, found: re.Match) -> datetime:
+def _stamp(base_name: str, match: re.Match) -> datetime:
     "The time in the name of a change file: three or four digits after the second."
     try:
-        digits = found["day"] + found["clock"]
+        digits = match["day"] + match["clock"]
         second = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
-        return second.replace(microsecond=int(found["fraction"].ljust(6, "0")))
+        return second.replace(microsecond=int(match["fraction"].ljust(6, "0")))
     except ValueError as error:
         raise NotADmsName(f"{base_name!r} looks like a change file but its digits are no time") from error
 
@@ -146,8 +149,8 @@ def _kind(base_name: str) -> str:
     if _LOAD_NAME.fullmatch(base_name):
         return "load"
     try:
-        found = _CHANGE_NAME.fullmatch(base_name)
-        return "change" if found and _stamp(base_name, found) else ""
+        match = _CHANGE_NAME.fullmatch(base_name)
+        return "change" if match and _stamp(base_name, match) else ""
     except NotADmsName:
         return ""
 
@@ -175,8 +178,8 @@ class RawFile:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-024
 def _format(base_name: str) -> str:
     "The format by suffix alone, so that it works for any file."
-    found = re.search(_SUFFIX + "$", base_name)
-    return found["format"] if found else ""
+    match = re.search(_SUFFIX + "$", base_name)
+    return match["format"] if match else ""
 
 # %% ../../notebooks/02_landing/01_files.ipynb #order-02
 def change_order(
@@ -193,8 +196,8 @@ def day_before(
     path: str,  # of a change file
 ) -> str:  # the beginning of a name
     "The beginning of the name of a change file that was closed 24 hours earlier, for comparing names."
-    first = datetime.min.replace(tzinfo=timezone.utc)  # the earliest time in Python
-    start = max(RawFile(path, 0, 0).stamp, first + _LOOK_BACK) - _LOOK_BACK
+    earliest = datetime.min.replace(tzinfo=timezone.utc)  # the earliest time in Python
+    start = max(RawFile(path, 0, 0).stamp, earliest + _LOOK_BACK) - _LOOK_BACK
     return f"{start.year:04}{start:%m%d-%H%M%S}{start.microsecond // 1000:03}"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-031
@@ -234,16 +237,21 @@ def classify(
     for file in files:  # in a bucket a folder may be called nothing
         kinds["" if file.path.startswith("/") or "//" in file.path else _kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
-    with_changes = {f.folder for f in changes}
-    folders = {folder for folder in with_changes.union(f.folder for f in load) if not _is_hidden(folder)}
-    ours = {folder for folder in folders if _DATE_FOLDER.fullmatch(folder)}
-    if ours or any(f.path == SEGMENTS for f in foreign):
-        ours |= folders - with_changes  # segments; a folder with changes is another table's
-    foreign += [f for f in load + changes if f.folder not in ours]
+    with_changes = {raw_file.folder for raw_file in changes}
+    folders = {folder for folder in with_changes.union(raw_file.folder for raw_file in load) if not _is_hidden(folder)}
+    own_folders = {folder for folder in folders if _DATE_FOLDER.fullmatch(folder)}
+    if own_folders or any(raw_file.path == SEGMENTS for raw_file in foreign):
+        own_folders |= folders - with_changes  # segments; a folder with changes is another table's
+    foreign += [raw_file for raw_file in load + changes if raw_file.folder not in own_folders]
     return Listing(
-        tuple(sorted((f for f in load if f.folder in ours), key=_load_order)),
-        tuple(sorted((f for f in changes if f.folder in ours), key=lambda f: f.order)),
-        tuple(sorted(foreign, key=lambda f: f.path)),
+        tuple(sorted((raw_file for raw_file in load if raw_file.folder in own_folders), key=_load_order)),
+        tuple(
+            sorted(
+                (raw_file for raw_file in changes if raw_file.folder in own_folders),
+                key=lambda raw_file: raw_file.order,
+            )
+        ),
+        tuple(sorted(foreign, key=lambda raw_file: raw_file.path)),
     )
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-041
@@ -251,7 +259,7 @@ def _entries(folder: str) -> list[os.DirEntry]:
     "The entries of a folder by name; none if it is no folder or is gone."
     try:
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda e: e.name)
+            return sorted(entries, key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -275,8 +283,8 @@ def _leads_out(entry: os.DirEntry, root: str) -> bool:
 def _is_folder(entry: os.DirEntry, root: str) -> bool:
     "Whether it is a folder, or a link to one that is not the landing, the link's own folder, or above these."
     try:
-        here, there = (os.path.dirname(entry.path), root), os.path.realpath(entry.path)
-        back = entry.is_symlink() and any(Path(os.path.realpath(one)).is_relative_to(there) for one in here)
+        outer, target = (os.path.dirname(entry.path), root), os.path.realpath(entry.path)
+        back = entry.is_symlink() and any(Path(os.path.realpath(folder)).is_relative_to(target) for folder in outer)
         return entry.is_dir() and not back
     except OSError:  # a link to itself
         return False
@@ -298,7 +306,7 @@ def _walk(
             yield from _walk(entry.path, root, f"{below}{entry.name}/")
             continue
         try:
-            found = entry.stat()
+            status = entry.stat()
         except FileNotFoundError:
             continue
         except OSError:  # a link to itself, or into a folder that we may not read
@@ -306,8 +314,8 @@ def _walk(
                 raise
             yield RawFile(below + entry.name, 0, 0.0)
             continue
-        odd = "" if S_ISREG(found.st_mode) or not _kind(entry.name) else _NO_FILE
-        yield RawFile(below + entry.name + odd, found.st_size, found.st_mtime)
+        odd = "" if S_ISREG(status.st_mode) or not _kind(entry.name) else _NO_FILE
+        yield RawFile(below + entry.name + odd, status.st_size, status.st_mtime)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #6355bde9
 def _unreadable(error: OSError) -> str:
@@ -330,14 +338,14 @@ def _folders(
 ) -> list[str]:
     "Names of the folders in the landing, or in a schema of it. Raises `LandingUnreachable` for the landing itself."
     try:
-        found = _entries(os.path.join(root, schema) if schema else root)
+        entries = _entries(os.path.join(root, schema) if schema else root)
     except OSError as error:
         if not schema:
             raise LandingUnreachable(_unreadable(error)) from error
         unread[schema] = _unreadable(error)
         return []
     names = []
-    for entry in found:
+    for entry in entries:
         place = f"{schema}/{entry.name}".lstrip("/")
         if entry.name in (OURS, "lost+found"):
             continue
@@ -397,7 +405,7 @@ class Landing(Protocol):
     def odd(self) -> Mapping[str, str]:  # folders that no pass looks into, and why
         ...
 
-    def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:
+    def tables(self, known_tables: Iterable[TableRef] = ()) -> list[TableRef]:
         "Tables with at least one file of DMS, by name; known ones are not looked for."
         ...
 
@@ -444,27 +452,31 @@ class FolderLanding:
 
     def tables(
         self,
-        known: Iterable[TableRef] = (),  # they had files once: not checked again
+        known_tables: Iterable[TableRef] = (),  # they had files once: not checked again
     ) -> list[TableRef]:  # by name
         "Tables with at least one DMS file. Stops at a table's first such file, so it is no full listing."
-        known, root, self.unread = set(known), str(self.root), {}
-        if known and not self.root.is_dir():
+        known_tables, root, self.unread = set(known_tables), str(self.root), {}
+        if known_tables and not self.root.is_dir():
             raise LandingUnreachable(self.describe_empty())
         self.odd = {}
         schemas = _folders(root, "", self.unread, self.odd)
         names = ((schema, _folders(root, schema, self.unread, self.odd)) for schema in schemas)
-        tables = [TableRef(schema, name) for schema, found in names for name in found]
-        found = {table for table in tables if table in known or _may_hold_dms(self.url(table), root)}
-        deeper = [f"{table.schema}/{table.name}" for table in tables if table not in found]
+        tables = [TableRef(schema, name) for schema, with_files in names for name in with_files]
+        with_files = {table for table in tables if table in known_tables or _may_hold_dms(self.url(table), root)}
+        deeper = [f"{table.schema}/{table.name}" for table in tables if table not in with_files]
         self.mixed = [folder for folder in schemas + deeper if _is_mixed(os.path.join(root, folder))]
         self.deep = []
         for folder in deeper:  # of any size: up to the first file that tells what it is
-            told = (f for f in _walk(os.path.join(root, folder), root) if is_no_file(f) or first_deep([f]))
-            if (file := next(told, None)) and is_no_file(file):
+            telling = (
+                raw_file
+                for raw_file in _walk(os.path.join(root, folder), root)
+                if is_no_file(raw_file) or first_deep([raw_file])
+            )
+            if (file := next(telling, None)) and is_no_file(file):
                 self.odd[f"{folder}/{file.path}"] = UNFOLLOWED
             elif file:
                 self.deep.append(f"{folder}/{file.path}")
-        return sorted(found)
+        return sorted(with_files)
 
     def files(
         self,
@@ -489,13 +501,13 @@ class FolderLanding:
     def describe_empty(self) -> str:
         "One sentence for `LandingEmpty`."
         state = "" if self.root.is_dir() else "does not exist" if not self.root.exists() else "is no folder"
-        return describe_empty(str(self.root), (f.path for f in _walk(str(self.root), str(self.root))), state)
+        return describe_empty(str(self.root), (file.path for file in _walk(str(self.root), str(self.root))), state)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-045
 def first_deep(files: Iterable[RawFile]) -> str:  # "" for none
     "The path of a file of DMS in a folder below the table's, where no table looks for it."
-    deep = (f for f in files if f.folder and not _is_hidden(f.folder) and _kind(f.name))
-    return next((f.path for f in deep if all(map(is_sound, f.path.split("/")))), "")
+    deep = (file for file in files if file.folder and not _is_hidden(file.folder) and _kind(file.name))
+    return next((file.path for file in deep if all(map(is_sound, file.path.split("/")))), "")
 
 
 def too_deep(
@@ -504,9 +516,9 @@ def too_deep(
     path: str,  # of a file in it
 ) -> tuple[str, str]:  # what it is; the command, which adds a place: tables lie in these
     "What is said of a file of DMS beside tables that lie as they should."
-    above = _above(path)
-    place = f"{root.rstrip('/')}/{above}"
-    command = landing_command([place] if above.count("/") > 1 else [*places, place])
+    tables_folder = _above(path)
+    place = f"{root.rstrip('/')}/{tables_folder}"
+    command = landing_command([place] if tables_folder.count("/") > 1 else [*places, place])
     return f"{path} lies too deep in {root} and belongs to no table", command
 
 
@@ -530,17 +542,17 @@ def describe_empty(
     root: str,  # the landing, as it was given
     paths: Iterable[str],  # of all files below it
     state: str = "",  # "does not exist", if it does not
-    more: bool = False,  # these are only the first paths
+    has_more: bool = False,  # these are only the first paths
 ) -> str:  # one sentence, or two with a hint
     "Where DMS files were expected, and what was found instead."
     expected = f"no files of DMS in {root}: expected {root}/<schema>/<table>/LOAD00000001.parquet"
-    found = sorted(paths)
-    if state or not found:
+    listed = sorted(paths)
+    if state or not listed:
         return f"{expected}, but this folder {state or 'is empty'}. {_TASK}"
-    some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-    count = "1 file" if len(found) == 1 else f"{len(found):,} files{' or more' * more}"
-    hint = _wrong_level(root, found) or f" {_TASK}"
-    return f"{expected}, found {count} of other names or in other places ({some}).{hint}"
+    examples = ", ".join(listed[:3]) + (", …" if len(listed) > 3 else "")
+    count = "1 file" if len(listed) == 1 else f"{len(listed):,} files{' or more' * has_more}"
+    hint = _wrong_level(root, listed) or f" {_TASK}"
+    return f"{expected}, found {count} of other names or in other places ({examples}).{hint}"
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-049
 def landing_command(
@@ -564,17 +576,20 @@ def _wrong_level(root: str, paths: list[str]) -> str:
         nowhere = "://" in root and "://" not in base
         hint = "nothing lies above a bucket" if nowhere else landing_command([base or "/"])
         return f" {dms} lies {('two levels', 'one level')[depth]} too high: {hint}."
-    deep = sorted({above for path in paths if _kind(path.rpartition("/")[2]) and (above := _above(path))})
-    places = {above: f"{root.rstrip('/')}/{above}" for above in deep}
-    known = ", ".join([*places.values()][:5]) + (", …" if deep[5:] else "")
-    if both := _divided(paths):
+    deep = sorted(
+        {tables_folder for path in paths if _kind(path.rpartition("/")[2]) and (tables_folder := _above(path))}
+    )
+    places = {tables_folder: f"{root.rstrip('/')}/{tables_folder}" for tables_folder in deep}
+    listed_places = ", ".join([*places.values()][:5]) + (", …" if deep[5:] else "")
+    if divided := _divided(paths):
         return (
-            f" {dms} lies too deep: tables lie below {known}, their loads and their changes in different places. "
-            f"A landing can be several places: {landing_command([places[one] for one in both])}."
+            f" {dms} lies too deep: tables lie below {listed_places}, their loads and their changes in different "
+            "places. "
+            f"A landing can be several places: {landing_command([places[suggestion] for suggestion in divided])}."
         )
     if deep[1:]:
-        one = landing_command([places[deep[0]]])
-        return f" {dms} lies too deep: tables lie below {known}. A landing is one of them: {one}."
+        suggestion = landing_command([places[deep[0]]])
+        return f" {dms} lies too deep: tables lie below {listed_places}. A landing is one of them: {suggestion}."
     return f" {dms} lies too deep: {landing_command(list(places.values()) or [root])}."
 
 
@@ -583,13 +598,15 @@ def _divided(paths: Iterable[str]) -> list[str]:  # [] where there is none
     load: dict[tuple[str, ...], set[str]] = defaultdict(set)  # by table
     changes: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for path in paths:
-        kind, above = _kind(path.rpartition("/")[2]), _above(path)
-        if kind and above:
-            (load if kind == "load" else changes)[tuple(path[len(above) + 1 :].split("/")[:2])].add(above)
+        kind, tables_folder = _kind(path.rpartition("/")[2]), _above(path)
+        if kind and tables_folder:
+            (load if kind == "load" else changes)[tuple(path[len(tables_folder) + 1 :].split("/")[:2])].add(
+                tables_folder
+            )
     is_divided = any(changes[table] - load[table] for table in [*load])
     is_clear = all(len(folders) == 1 for folders in load.values())
-    found = (sorted(set().union(*some.values())) for some in (load, changes))
-    return list(dict.fromkeys(chain(*found))) if is_divided and is_clear else []
+    places_by_kind = (sorted(set().union(*by_table.values())) for by_table in (load, changes))
+    return list(dict.fromkeys(chain(*places_by_kind))) if is_divided and is_clear else []
 
 
 def _above(path: str) -> str:  # "" where it lies as it should

@@ -34,7 +34,7 @@ class JoinedLanding:
     def __init__(self, places: Sequence[Place]):  # opened
         self.places = tuple(places)
         roots = [str(place.root) for place in self.places]
-        self._inside = {root: [way for other in roots if (way := _way(root, other))] for root in roots}
+        self._inside = {root: [way for other_root in roots if (way := _way(root, other_root))] for root in roots}
         self._found: dict[TableRef, dict[str, Place]] = {}  # where files lie, by path
 
     root = property(lambda self: " and ".join(str(one.root) for one in self.places), doc="All places, in words.")
@@ -50,39 +50,43 @@ class JoinedLanding:
         "Whether a path of a place does not lie in another place."
         return not any(f"{path}/".startswith(f"{way}/") for way in self._inside[str(place.root)])
 
-    def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
+    def tables(self, known_tables: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file in one of the places, by name."
-        known = tuple(known)
-        found: set[TableRef] = set()
-        for one in self.places:
-            found |= {table for table in one.tables(known) if self._owns(one, f"{table.schema}/{table.name}")}
-            one.deep = [path for path in one.deep if self._owns(one, path)]
-        return sorted(found)
+        known_tables = tuple(known_tables)
+        tables: set[TableRef] = set()
+        for place in self.places:
+            tables |= {
+                table for table in place.tables(known_tables) if self._owns(place, f"{table.schema}/{table.name}")
+            }
+            place.deep = [path for path in place.deep if self._owns(place, path)]
+        return sorted(tables)
 
     def files(self, table: TableRef, position: Any = None) -> Listing:  # what it has applied
         "The files of a table in all places. Raises `LandingContradicts` where they contradict each other."
-        places = [one for one in self.places if self._owns(one, f"{table.schema}/{table.name}")]
-        listings = [(one, one.files(table, position)) for one in places]
-        loads = [one.url(table) for one, found in listings if found.load]
+        places = [place for place in self.places if self._owns(place, f"{table.schema}/{table.name}")]
+        listings = [(place, place.files(table, position)) for place in places]
+        loads = [place.url(table) for place, listing in listings if listing.load]
         if loads[1:]:
             raise LandingContradicts(
                 f"{table}: load files lie in {' and in '.join(loads)}, and which of them the table begins with cannot "
                 "be told. Move one of them out of the landing"
             )
         where: dict[str, Place] = {}
-        for one, found in listings:
-            for file in chain(found.load, found.changes):
+        for place, listing in listings:
+            for file in chain(listing.load, listing.changes):
                 if file.path in where:
-                    both = f"{where[file.path].url(table)} and in {one.url(table)}"
+                    both_places = f"{where[file.path].url(table)} and in {place.url(table)}"
                     raise LandingContradicts(
-                        f"{table}: {file.path} lies in {both}. Files of one table have names of their own: where they "
+                        f"{table}: {file.path} lies in {both_places}. Files of one table have names of their own: "
+                        "where they "
                         "hold the same rows, move one of them out of the landing; where not, rename one, a millisecond "
                         "later"
                     )
-                where[file.path] = one
+                where[file.path] = place
         self._found.setdefault(table, {}).update(where)
         load, changes, foreign = (
-            [file for _, found in listings for file in getattr(found, kind)] for kind in ("load", "changes", "foreign")
+            [file for _, listing in listings for file in getattr(listing, kind)]
+            for kind in ("load", "changes", "foreign")
         )
         changes.sort(key=lambda file: file.order)
         return Listing(tuple(load), tuple(changes), tuple(sorted(foreign, key=lambda file: file.path)))
@@ -95,4 +99,4 @@ class JoinedLanding:
 
     def describe_empty(self) -> str:
         "A sentence a place for `LandingEmpty`."
-        return "; ".join(one.describe_empty().rstrip(".") for one in self.places)
+        return "; ".join(place.describe_empty().rstrip(".") for place in self.places)

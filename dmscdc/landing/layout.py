@@ -23,7 +23,8 @@ class Expression:
     start: int = 0  # of substring: its first character, from 1, or from the end where it is negative
 
     def __str__(self) -> str:
-        return f"{self.function}({','.join([self.column, *(str(one) for one in (self.start, self.length) if one)])})"
+        numbers = (str(number) for number in (self.start, self.length) if number)
+        return f"{self.function}({','.join([self.column, *numbers])})"
 
     @property
     def name(self) -> str:
@@ -39,12 +40,12 @@ _TIMES = re.compile(r"(date|year|month)\(\s*(.+?)\s*\)")
 
 def expression(text: str) -> Expression | None:  # None: a column's name
     "An entry of a partition."
-    if found := _TEXTS.fullmatch(text.strip()):
-        return Expression(found[1], found[2], int(found[3]))
-    if found := _PARTS.fullmatch(text.strip()):
-        return Expression(found[1], found[2], int(found[4] or 0), int(found[3]))
-    found = _TIMES.fullmatch(text.strip())
-    return Expression(found[1], found[2]) if found else None
+    if match := _TEXTS.fullmatch(text.strip()):
+        return Expression(match[1], match[2], int(match[3]))
+    if match := _PARTS.fullmatch(text.strip()):
+        return Expression(match[1], match[2], int(match[4] or 0), int(match[3]))
+    match = _TIMES.fullmatch(text.strip())
+    return Expression(match[1], match[2]) if match else None
 
 
 def entries(text: str) -> list[str]:
@@ -55,9 +56,9 @@ def entries(text: str) -> list[str]:
 
 def source_columns(partition: Iterable[str]) -> list[str]:
     "The columns of the source that a partition's entries are, or are computed from."
-    return [found.column if (found := expression(one)) else one for one in partition]
+    return [computed.column if (computed := expression(entry)) else entry for entry in partition]
 
 
 def column_names(partition: Iterable[str]) -> tuple[str, ...]:
     "The columns of the lake that a partition's entries are."
-    return tuple(found.name if (found := expression(one)) else one for one in partition)
+    return tuple(computed.name if (computed := expression(entry)) else entry for entry in partition)

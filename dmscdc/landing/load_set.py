@@ -18,21 +18,21 @@ __all__ = ['changed_files', 'is_copy', 'mixed_pair', 'quiet_at', 'is_followed', 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-008
 def changed_files(
     files: Iterable[RawFile],  # load files as listed
-    known: Iterable[RawFile],  # those that the table was loaded from
+    loaded: Iterable[RawFile],  # those that the table was loaded from
 ) -> tuple[RawFile, ...]:  # new ones, other sizes, newer times
     "The load files that are not known. A known file that vanished is not a change."
-    before = {f.path: f for f in known}
+    before = {loaded_before.path: loaded_before for loaded_before in loaded}
 
     def is_changed(file: RawFile) -> bool:
-        was = before.get(file.path)
-        return was is None or file.size != was.size or file.time > was.time
+        loaded_file = before.get(file.path)
+        return loaded_file is None or file.size != loaded_file.size or file.time > loaded_file.time
 
     return tuple(filter(is_changed, files))
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-011
-def is_copy(files: Sequence[RawFile], known: Iterable[RawFile]) -> bool:
+def is_copy(files: Sequence[RawFile], loaded: Iterable[RawFile]) -> bool:
     "Whether names and sizes are those of known load files."
-    return bool(files) and {f.identity for f in files} <= {f.identity for f in known}
+    return bool(files) and {file.identity for file in files} <= {file.identity for file in loaded}
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-014
 def mixed_pair(
@@ -54,17 +54,17 @@ def quiet_at(
     settle: float,  # seconds; 0: no waiting
 ) -> float:  # epoch seconds
     "When the set will have been quiet long enough, if no more files arrive."
-    times = sorted(f.time for f in files)
+    times = sorted(file.time for file in files)
     if not times or settle <= 0:
         return 0.0
-    gap = max((b - a for a, b in zip(times, times[1:])), default=0.0)
+    gap = max((next_time - time for time, next_time in zip(times, times[1:])), default=0.0)
     return times[-1] + max(settle, 2 * gap)
 
 
 def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
     "Whether a change file was put after the newest load file."
-    newest = max(f.time for f in files)
-    return any(f.time > newest for f in changes)
+    newest = max(file.time for file in files)
+    return any(file.time > newest for file in changes)
 
 
 def clock(
@@ -100,28 +100,28 @@ def _mixed(before: RawFile, older: RawFile) -> str:
 def _copied(changed: Iterable[RawFile]) -> str:
     return (
         "all load files have the names and sizes of load files already loaded, "
-        f"and newer times (from {clock(min(f.time for f in changed))})"
+        f"and newer times (from {clock(min(file.time for file in changed))})"
     )
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-025
 def judge_load(
     listing: Listing,
-    known: Sequence[RawFile],  # load files that the table was loaded from
+    loaded: Sequence[RawFile],  # load files that the table was loaded from
     now: float,  # epoch seconds
     settle: float,  # seconds
     trusted: bool = False,  # a person has confirmed that these files belong together and shall be loaded
 ) -> LoadSet:
     "Judges the load files of a listing."
-    changed = listing.load if trusted else changed_files(listing.load, known)
+    changed = listing.load if trusted else changed_files(listing.load, loaded)
     if not changed:
         return LoadSet("known" if listing.load else "none")
     pair = None if trusted else mixed_pair(listing.load)
-    quiet = quiet_at(changed_files(changed, known), settle)
+    quiet = quiet_at(changed_files(changed, loaded), settle)
     if now < quiet and (pair or not is_followed(changed, listing.changes)):
         return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else _OR_SOONER))
     if pair:
         return LoadSet("mixed", doubt=_mixed(*pair))
-    if is_copy(listing.load, known) and not trusted:
+    if is_copy(listing.load, loaded) and not trusted:
         return LoadSet("copied", doubt=_copied(changed))
     return LoadSet("new")
 
@@ -152,20 +152,20 @@ def find_cutoff(
     changes: Sequence[RawFile],  # change files in order
 ) -> CutOff:
     "Files put before the first load file are obsolete, if their times are believable and agree with the names."
-    start = min(f.time for f in load)
-    odd = next((f for f in changes if not is_believable(f)), None)
+    start = min(file.time for file in load)
+    odd = next((file for file in changes if not is_believable(file)), None)
     if odd:
-        put = f"{odd.path} was put {clock(odd.time)}"
-        return CutOff(doubt=f"object times are not those of the first writing: {put}")
-    early = [f for f in changes if f.time < start]
-    near = tuple(f for f in early if f.time >= start - _NEAR)
+        finding = f"{odd.path} was put {clock(odd.time)}"
+        return CutOff(doubt=f"object times are not those of the first writing: {finding}")
+    early = [file for file in changes if file.time < start]
+    close = tuple(file for file in early if file.time >= start - _NEAR)
     if early != list(changes[: len(early)]):
-        late = next(f for f in changes if f.time >= start)
+        late = next(file for file in changes if file.time >= start)
         message = f"{late.path} was put after the load began, {early[-1].path} before it"
-        return CutOff(near=near, doubt=f"names and times disagree: {message}")
-    if near:
-        message = f"{near[-1].path} was put {start - near[-1].time:.0f} s before the first load file"
-        return CutOff(tuple(early), near, f"{message} and may belong to either side")
+        return CutOff(near=close, doubt=f"names and times disagree: {message}")
+    if close:
+        message = f"{close[-1].path} was put {start - close[-1].time:.0f} s before the first load file"
+        return CutOff(tuple(early), close, f"{message} and may belong to either side")
     return CutOff(tuple(early))
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-041
@@ -174,10 +174,10 @@ _LIFE = 24 * 3600.0  # seconds before a load; changes that go back further may b
 
 def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
     "The cut-off of a table's first load: nothing is obsolete, and changes that go back far are in doubt."
-    if any(not is_believable(f) for f in changes):
+    if any(not is_believable(file) for file in changes):
         return CutOff()
-    start = min(f.time for f in load)
-    early = tuple(f for f in changes if f.time < start)
+    start = min(file.time for file in load)
+    early = tuple(file for file in changes if file.time < start)
     if not early or early[0].time >= start - _LIFE:
         return CutOff(near=early)
     files = f"{len(early):,} change files were" if early[1:] else "1 change file was"
@@ -191,11 +191,11 @@ def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
 def forced_cutoff(
     load: Iterable[RawFile],
     changes: Sequence[RawFile],
-    last: str,  # path of the last change file applied, "" for none
+    last_applied: str,  # path of the last change file applied, "" for none
 ) -> CutOff:
     "The cut-off that a person has requested."
-    start = min(f.time for f in load)
-    ends = [f.order for f in changes if f.time < start]
-    if last and any(not is_believable(f) for f in changes):
-        ends.append(change_order(last))
-    return CutOff(tuple(f for f in changes if ends and f.order <= max(ends)))
+    start = min(file.time for file in load)
+    ends = [file.order for file in changes if file.time < start]
+    if last_applied and any(not is_believable(file) for file in changes):
+        ends.append(change_order(last_applied))
+    return CutOff(tuple(file for file in changes if ends and file.order <= max(ends)))

@@ -80,12 +80,12 @@ def begin_of(
     position: Any,  # what the table has applied; None: nothing
 ) -> str:  # folder and beginning of a name; "" if all files are wanted
     "The place in a table's folder where new, late and known files begin."
-    last = position and (position.last or position.cut)
-    if not last or not RawFile(last, 0, 0).is_change:
+    newest = position and (position.last or position.cut)
+    if not newest or not RawFile(newest, 0, 0).is_change:
         return ""
-    paths = [last, *(path for path, _ in (*position.window, *position.held))]
+    paths = [newest, *(path for path, _ in (*position.window, *position.held))]
     folder = min(path.rpartition("/")[0] for path in paths)
-    name = min([day_before(last), *(path.rpartition("/")[2].partition(".")[0] for path in paths)])
+    name = min([day_before(newest), *(path.rpartition("/")[2].partition(".")[0] for path in paths)])
     return f"{folder}/{name}" if folder else name
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-016
@@ -102,20 +102,20 @@ def days_since(
     runs: list[tuple[str, str]] = []
     open = False
     for day in sorted(days):
-        digits, wanted = day[-9:-1], day[-9:-1] >= name[:8]
-        if wanted and open:
+        digits, is_wanted = day[-9:-1], day[-9:-1] >= name[:8]
+        if is_wanted and open:
             runs[-1] = (runs[-1][0], day)
-        elif wanted:
+        elif is_wanted:
             runs.append((day[:-9] + name if digits == name[:8] else day, day))
-        open = wanted
+        open = is_wanted
     return runs
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-021
 def _dashed_from(begin: str) -> str:
     "The first date folder with dashes that can contain wanted files."
-    found = re.match(r"(\d{4})-(\d\d)(?:-(\d\d))?", begin.rpartition("/")[0])
+    match = re.match(r"(\d{4})-(\d\d)(?:-(\d\d))?", begin.rpartition("/")[0])
     try:
-        return f"{date(*(int(part or 1) for part in found.groups())) - timedelta(days=1)}" if found else ""
+        return f"{date(*(int(part or 1) for part in match.groups())) - timedelta(days=1)}" if match else ""
     except (ValueError, OverflowError):  # not a date, or no earlier date
         return ""
 
@@ -199,12 +199,12 @@ def _objects_in(
     bucket: Bucket,
     prefix: str,
     after: str = "",
-    last: str = "\U0010ffff",  # where to stop: after the last key that begins like this
+    last_prefix: str = "\U0010ffff",  # where to stop: after the last key that begins like this
 ) -> Iterator[dict]:
     "Objects, ordered by key."
     for page in bucket.pages(prefix, after):
         for item in page.get("Contents") or ():
-            if item["Key"] > last and not item["Key"].startswith(last):
+            if item["Key"] > last_prefix and not item["Key"].startswith(last_prefix):
                 return
             yield item
 
@@ -225,7 +225,7 @@ def _folders_in(
 
 def _has_transactions(objects: Iterable[dict]) -> bool:
     "Whether one of the objects is a file of transactions."
-    return any(is_transactions(one["Key"].rpartition("/")[2]) for one in objects)
+    return any(is_transactions(entry["Key"].rpartition("/")[2]) for entry in objects)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-032
 def _overview(
@@ -243,8 +243,8 @@ def _overview(
             if DAY.fullmatch(path):
                 days.append(path)
             elif _DASHED.fullmatch(path):
-                more = _overview(bucket, start, begin, path) if _leads_on(path, begin) else ([], [])
-                objects, days = objects + more[0], days + more[1]
+                nested = _overview(bucket, start, begin, path) if _leads_on(path, begin) else ([], [])
+                objects, days = objects + nested[0], days + nested[1]
             else:
                 objects += _objects_in(bucket, start + path)
     return objects, days
@@ -253,8 +253,8 @@ def _overview(
 def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
     "All objects of a table without the change files before `begin`: usually two requests."
     objects, days = _overview(bucket, start, begin)
-    for after, last in days_since(days, begin):
-        objects += _objects_in(bucket, start, start + after, start + last)
+    for after, last_day in days_since(days, begin):
+        objects += _objects_in(bucket, start, start + after, start + last_day)
     return list({item["Key"]: item for item in objects}.values())
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-035
@@ -263,10 +263,15 @@ def is_enough(
     position: Any,  # what the table has applied
 ) -> bool:
     "Whether the load is the known one and no applied file was put again."
-    load = {f.path: f for f in position.load_files}
-    known = dict(position.window)
-    same = (f.path in load and f.size == load[f.path].size and f.time <= load[f.path].time for f in listing.load)
-    return all(same) and not any(f.path in known and f.time > position.listed_at for f in listing.changes)
+    load = {file.path: file for file in position.load_files}
+    applied_sizes = dict(position.window)
+    unchanged = (
+        file.path in load and file.size == load[file.path].size and file.time <= load[file.path].time
+        for file in listing.load
+    )
+    return all(unchanged) and not any(
+        file.path in applied_sizes and file.time > position.listed_at for file in listing.changes
+    )
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-037
 def _list_table(
@@ -297,24 +302,24 @@ def _begins_like_dms(
         objects = list(islice(_objects_in(bucket, start), 10_000))
     except LandingUnreachable:
         return True
-    found = holds_dms(_raw_files(objects, start))
-    if not found and _has_transactions(objects):
+    has_dms = holds_dms(_raw_files(objects, start))
+    if not has_dms and _has_transactions(objects):
         mixed.add(start)
-    if not found and (path := first_deep(_raw_files(objects, start))):
+    if not has_dms and (path := first_deep(_raw_files(objects, start))):
         deep.add(start + path)
-    return found
+    return has_dms
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #6756f3a7
 def _tables_in(
     bucket: Bucket,
-    known: Iterable[TableRef],
+    known_tables: Iterable[TableRef],
     unread: dict[str, str],  # receives schemas that cannot be listed, with the reason
     mixed: set[str],  # receives prefixes with files of transactions
     deep: set[str],  # receives keys of DMS that lie too deep
     odd: dict[str, str],  # receives folders that no pass looks into, with the reason
 ) -> list[TableRef]:  # by name
     "Known tables, and new ones with DMS files: one request for the schemas, one per schema, one per new table."
-    known, start = set(known), bucket.start
+    known_tables, start = set(known_tables), bucket.start
 
     def below(schema: str) -> list[str]:
         try:
@@ -324,17 +329,17 @@ def _tables_in(
             return []
 
     with ThreadPoolExecutor(THREADS) as pool:
-        found = _folders_in(bucket, start)
-        schemas = [schema for schema in found if is_sound(schema)]
-        every = [(schema, name) for schema, names in zip(schemas, pool.map(below, schemas)) for name in names]
-        odd |= {schema: NO_NAME for schema in found if not is_sound(schema)}
-        odd |= {f"{schema}/{name}": NO_NAME for schema, name in every if not is_sound(name)}
-        tables = [TableRef(schema, name) for schema, name in every if is_sound(name)]
-        new = [table for table in tables if table not in known]
+        names_found = _folders_in(bucket, start)
+        schemas = [schema for schema in names_found if is_sound(schema)]
+        folders = [(schema, name) for schema, names in zip(schemas, pool.map(below, schemas)) for name in names]
+        odd |= {schema: NO_NAME for schema in names_found if not is_sound(schema)}
+        odd |= {f"{schema}/{name}": NO_NAME for schema, name in folders if not is_sound(name)}
+        tables = [TableRef(schema, name) for schema, name in folders if is_sound(name)]
+        new = [table for table in tables if table not in known_tables]
         looks = pool.map(
             lambda table: _begins_like_dms(bucket, f"{start}{table.schema}/{table.name}/", mixed, deep), new
         )
-        empty = {table for table, found in zip(new, looks) if not found}
+        empty = {table for table, names_found in zip(new, looks) if not names_found}
     return sorted(table for table in tables if table not in empty)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-040
@@ -356,13 +361,13 @@ class BucketLanding:
     places = property(lambda self: (self,), doc="The places that it consists of.")
     requests = property(lambda self: self.bucket.requests, doc="Answers of S3 until now.")
 
-    def tables(self, known: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
+    def tables(self, known_tables: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
         "Tables with at least one DMS file, by name."
         self.unread = {}
         self.odd = {}
         mixed: set[str] = set()
         deep: set[str] = set()
-        tables = _tables_in(self.bucket, known, self.unread, mixed, deep, self.odd)
+        tables = _tables_in(self.bucket, known_tables, self.unread, mixed, deep, self.odd)
         self.deep = sorted(key[len(self.bucket.start) :] for key in deep)
         self.mixed = sorted(prefix[len(self.bucket.start) : -1] for prefix in mixed)
         return tables
@@ -388,7 +393,7 @@ class BucketLanding:
         "One sentence for `LandingEmpty`."
         page = next(self.bucket.pages(self.bucket.start))
         files = _raw_files(page.get("Contents") or (), self.bucket.start)
-        return describe_empty(self.root, [f.path for f in files], more=page.get("IsTruncated", False))
+        return describe_empty(self.root, [file.path for file in files], has_more=page.get("IsTruncated", False))
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-048
 _LANDINGS: dict[str, Callable[[str], Place]] = {
@@ -403,5 +408,5 @@ def open_landing(
     url: str | Path,  # a folder, also as file://…, or s3://bucket/prefix; several, see `places_of`
 ) -> Landing:  # not listed yet
     "The landing at a path or an address. Raises `ValueError` for an unknown scheme."
-    opened = [opener_of(_LANDINGS, one, "landing")(one) for one in places_of(str(url))]
+    opened = [opener_of(_LANDINGS, place, "landing")(place) for place in places_of(str(url))]
     return JoinedLanding(opened) if opened[1:] else opened[0]

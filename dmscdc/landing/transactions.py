@@ -40,13 +40,13 @@ def transactions_from(
     text: str,  # "cdc", or "cdc?delimiter=;"
 ) -> Transactions:
     "Reads the setting `transactions`. Raises `BadSetting`."
-    found = _SETTING.fullmatch(text)
-    folder = found["folder"].strip("/") if found else ""
-    parts = [part.partition("=") for part in (found["more"] or "").split("&")] if found and found["more"] else []
-    given = {name: value for name, _, value in parts}
+    match = _SETTING.fullmatch(text)
+    folder = match["folder"].strip("/") if match else ""
+    parts = [part.partition("=") for part in (match["more"] or "").split("&")] if match and match["more"] else []
+    options = {name: value for name, _, value in parts}
     bad = [
         name
-        for name, value in given.items()
+        for name, value in options.items()
         if not (name == "delimiter" and len(value.encode()) == 1 or name == "quote" and len(value.encode()) < 2)
     ]
     if not folder or bad or any(part in ("", ".", "..") for part in folder.split("/")):
@@ -54,12 +54,12 @@ def transactions_from(
             f'transactions: expected the CdcPath below the landing, like cdc or "cdc?delimiter=;" '
             f"(a delimiter is one character; a quote too, or none), found {text!r}"
         )
-    return Transactions(folder, **given)
+    return Transactions(folder, **options)
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #8ecc5bd1
 def _field(how: Transactions) -> bytes:  # a regular expression
     "A field: in quotes with quotes inside doubled, or a text that begins with no quote."
-    quote, delimiter = (re.escape(one.encode()) for one in (how.quote, how.delimiter))
+    quote, delimiter = (re.escape(character.encode()) for character in (how.quote, how.delimiter))
     plain = b"[^" + delimiter + rb"\r\n]*"
     if not quote:
         return plain
@@ -72,18 +72,18 @@ def _records(
 ) -> Iterator[bytes]:  # with their line end
     "The rows of a file: lines, joined while a quote is open. Raises `ValueError` if one is open at the end."
     field, delimiter = _field(how), re.escape(how.delimiter.encode())
-    whole, quote = re.compile(field + b"(?:" + delimiter + field + rb")*\r?\n?"), how.quote.encode()
+    whole_row, quote = re.compile(field + b"(?:" + delimiter + field + rb")*\r?\n?"), how.quote.encode()
     lines: list[bytes] = []
     quotes = 0
-    first = 0
+    first_line = 0
     for number, line in enumerate(file, 1):
-        first, quotes = (first if lines else number), quotes + (line.count(quote) if quote else 0)
+        first_line, quotes = (first_line if lines else number), quotes + (line.count(quote) if quote else 0)
         lines.append(line)
-        if not quotes or (quotes % 2 == 0 or len(lines) == 1) and whole.fullmatch(b"".join(lines)):
+        if not quotes or (quotes % 2 == 0 or len(lines) == 1) and whole_row.fullmatch(b"".join(lines)):
             yield b"".join(lines)
             lines, quotes = [], 0
     if lines:
-        raise ValueError(f"the row that begins in line {first:,} has an open quote")
+        raise ValueError(f"the row that begins in line {first_line:,} has an open quote")
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #ba627749
 def _name(text: bytes, quote: bytes) -> str:
@@ -107,14 +107,14 @@ def divide(
     parts: dict[TableRef, list[bytes]] = {}
     begin = re.compile((b"(" + _field(how) + b")" + re.escape(delimiter)) * 3)
     for number, row in enumerate(_records(content, how), 1):
-        found = begin.match(row)
-        if not found:
+        match = begin.match(row)
+        if not match:
             raise ValueError(f"row {number:,} does not begin with Op, table and schema: {row[:80]!r}")
-        op, name, schema = (_name(field, quote) for field in found.groups())
+        op, name, schema = (_name(field, quote) for field in match.groups())
         if not (_is_folder_name(name) and _is_folder_name(schema)):
             raise ValueError(f"row {number:,} names the table {name!r} of the schema {schema!r}")
         part = parts.setdefault(TableRef(schema, name), [])
-        part += [found[1], delimiter, row[found.end() :]]
+        part += [match[1], delimiter, row[match.end() :]]
     return {table: b"".join(part) for table, part in parts.items()}
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #0fa5b7c8
@@ -150,11 +150,11 @@ def _mark(name: str) -> int:
 
 def _tallied(days: Tallies, names: Iterable[str]) -> dict[str, Sequence[int]]:
     "The tallies with more files."
-    found = dict(days)
+    tallies = dict(days)
     for name in names:
-        count, marks = found.get(_day(name), (0, 0))
-        found[_day(name)] = [count + 1, marks + _mark(name)]
-    return found
+        count, marks = tallies.get(_day(name), (0, 0))
+        tallies[_day(name)] = [count + 1, marks + _mark(name)]
+    return tallies
 
 
 def _came_late(
@@ -166,14 +166,16 @@ def _came_late(
     for file in files:
         by_day.setdefault(_day(file.name), []).append(file)
     late, unsure = [], []
-    for day, there in by_day.items():
+    for day, files_of_day in by_day.items():
         count, marks = (done.days or {}).get(day, (0, 0))
-        sum_of_marks = sum(_mark(file.name) for file in there)
+        sum_of_marks = sum(_mark(file.name) for file in files_of_day)
         if not count:
-            late += there
-        elif len(there) == count + 1 and (one := [f for f in there if sum_of_marks - _mark(f.name) == marks]):
-            late += one
-        elif len(there) >= count and sum_of_marks != marks:
+            late += files_of_day
+        elif len(files_of_day) == count + 1 and (
+            extra := [day_file for day_file in files_of_day if sum_of_marks - _mark(day_file.name) == marks]
+        ):
+            late += extra
+        elif len(files_of_day) >= count and sum_of_marks != marks:
             unsure.append(day)
     return late, unsure
 
@@ -191,14 +193,14 @@ def _later(
     files: Iterable[RawFile],  # divided ones
 ) -> Done:  # without files that are older than 24 hours
     "The list with these files."
-    known = {**done.known, **{file.name: file.size for file in files}}
-    if not known:
+    divided = {**done.known, **{file.name: file.size for file in files}}
+    if not divided:
         return done
-    since = max(done.since, _window_start(max(known)))
-    seen = max([done.seen, *(file.time for file in files)])
-    older = [name for name in known if name < since]
+    since = max(done.since, _window_start(max(divided)))
+    newest = max([done.seen, *(file.time for file in files)])
+    older = [name for name in divided if name < since]
     days = _tallied(done.days or {}, older) if done.days is not None or not done.since else None
-    return Done({name: size for name, size in known.items() if name >= since}, since, seen, done.full, days)
+    return Done({name: size for name, size in divided.items() if name >= since}, since, newest, done.full, days)
 
 
 def _window_start(name: str) -> str:
@@ -209,17 +211,17 @@ def _window_start(name: str) -> str:
 def _put(
     url: str,
     content: bytes,
-    put: float | None = None,  # object time, epoch seconds; only in a folder
+    object_time: float | None = None,  # object time, epoch seconds; only in a folder
 ) -> None:
     "Write a file that appears complete."
     fs, path = new_fs_and_path(url)
-    aside = path if is_bucket(url) else f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.writing"
-    with fs.open_output_stream(aside, compression=None) as file:
+    draft = path if is_bucket(url) else f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.writing"
+    with fs.open_output_stream(draft, compression=None) as file:
         file.write(content)
     if not is_bucket(url):
-        if put is not None:
-            os.utime(aside, (put, put))
-        os.replace(aside, path)
+        if object_time is not None:
+            os.utime(draft, (object_time, object_time))
+        os.replace(draft, path)
 
 
 def _read(url: str) -> bytes | None:
@@ -285,16 +287,16 @@ def _route_part(
         return Routed(old=1)
     name = change_name(file.name)
     url = landing.url(table, name)
-    there = _read(url)
+    present = _read(url)
     content = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
     plain = (lambda data: gzip.decompress(data)) if name.endswith(".gz") else (lambda data: data)
-    has_grown = there is not None and there != content and plain(content).startswith(plain(there))
-    if there is None or has_grown:
+    has_grown = present is not None and present != content and plain(content).startswith(plain(present))
+    if present is None or has_grown:
         _put(url, content, file.time)
-    elif there != content:
+    elif present != content:
         raise ValueError(f"{table}/{name} is there already and has other rows")
-    near = f"{table}/{name} was put shortly before the table's load and may be older than it" * (file.time < start)
-    return Routed(written=there is None or has_grown, problems=(near,) if near else ())
+    warning = f"{table}/{name} was put shortly before the table's load and may be older than it" * (file.time < start)
+    return Routed(written=present is None or has_grown, problems=(warning,) if warning else ())
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #1dd3703a
 def _lines(content: bytes, name: str) -> Iterable[bytes]:
@@ -338,8 +340,8 @@ def _route_file(
 
 def _sum(*several: Routed) -> Routed:
     "All of them together."
-    numbers = {name: sum(getattr(one, name) for one in several) for name in ("files", "written", "old")}
-    return Routed(**numbers, problems=tuple(problem for one in several for problem in one.problems))
+    numbers = {name: sum(getattr(routed, name) for routed in several) for name in ("files", "written", "old")}
+    return Routed(**numbers, problems=tuple(problem for routed in several for problem in routed.problems))
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #363a49ca
 _DAY = 86_400.0  # seconds
@@ -347,29 +349,29 @@ _DAY = 86_400.0  # seconds
 
 def _place_with(landing: Landing, folder: str) -> Place:
     "Of a landing in several places that one where the folder of transactions lies."
-    first, *others = landing.places
-    known = (one for one in others if _read(f"{one.root}/{folder}/{_LIST}") is not None)
-    return next(known, None) or next((one for one in others if one.transactions(folder)), first)
+    first_place, *other_places = landing.places
+    listed = (place for place in other_places if _read(f"{place.root}/{folder}/{_LIST}") is not None)
+    return next(listed, None) or next((place for place in other_places if place.transactions(folder)), first_place)
 
 
 def _look(landing: str, setting: str) -> _Look:
     "List the folder: all of it once a day, else the files of the last 24 hours, if the store can begin there."
     where, how, now = open_landing(landing), transactions_from(setting), time.time()
-    there = _place_with(where, how.folder)
-    url = f"{there.root}/{how.folder}/{_LIST}"
+    place = _place_with(where, how.folder)
+    url = f"{place.root}/{how.folder}/{_LIST}"
     done = _done(url)
     is_full = now - done.full >= _DAY
-    files = there.transactions(how.folder, "" if is_full else done.since)
+    files = place.transactions(how.folder, "" if is_full else done.since)
     new = {file for file in files if done.is_new(file)}
     grown = {file for file in files if done.known.get(file.name, file.size) != file.size}
-    known = [file for file in files if file.name < done.since and file not in new]
+    from_before = [file for file in files if file.name < done.since and file not in new]
     days = done.days
     late: Sequence[RawFile] = ()
     unsure: Sequence[str] = ()
     if days is not None:
-        late, unsure = _came_late(done, known)
+        late, unsure = _came_late(done, from_before)
     elif is_full:  # an earlier version has kept no tallies
-        days = _tallied({}, [file.name for file in known])
+        days = _tallied({}, [file.name for file in from_before])
     problems = [
         f"{how.folder}/{file.name} was {done.known[file.name]:,} bytes when it was divided, and is "
         f"{file.size:,}: its further rows are divided now; tables that had applied it say so"
@@ -383,7 +385,7 @@ def _look(landing: str, setting: str) -> _Look:
     ]
     undivided = sorted({*new, *grown, *late}, key=lambda file: file.name)
     done = replace(done, full=now if is_full else done.full, days=days)
-    return _Look(where, there, how, url, done, tuple(undivided), tuple(problems))
+    return _Look(where, place, how, url, done, tuple(undivided), tuple(problems))
 
 
 def waiting(landing: str, setting: str) -> tuple[RawFile, ...]:  # in order

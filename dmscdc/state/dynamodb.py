@@ -54,7 +54,7 @@ def _text_of(value: Mapping[str, Any]) -> Any:  # text or number
     if kind == "B":
         return zlib.decompress(stored).decode()
     if kind in ("L", "SS"):
-        return ",".join(str(_text_of(one)) if kind == "L" else one for one in stored)
+        return ",".join(str(_text_of(element)) if kind == "L" else element for element in stored)
     return {"BOOL": json.dumps(stored), "NULL": "null"}.get(kind, stored)
 
 
@@ -100,7 +100,10 @@ def _try_update(
     "One conditional update of a table's item; `values` are those of its expressions."
     from botocore.exceptions import ClientError
 
-    stored = {**update.get("ExpressionAttributeValues", {}), **{f":{k}": _value_of(v) for k, v in values.items()}}
+    stored = {
+        **update.get("ExpressionAttributeValues", {}),
+        **{f":{k}": _value_of(value) for k, value in values.items()},
+    }
     request = {**update, "TableName": name, "Key": {"path": {"S": path}}, "ExpressionAttributeValues": stored}
     try:
         with _explained(name):
@@ -118,8 +121,8 @@ def _place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
     "Where a landing's items begin; of several places the first."
     if not is_bucket(landing):
         return ""
-    first = places_of(landing)[0]
-    return "/".join(part for part in (*split_url(first), "") if part) + "/"
+    first_place = places_of(landing)[0]
+    return "/".join(part for part in (*split_url(first_place), "") if part) + "/"
 
 
 def _split_path(path: str) -> tuple[str, TableRef] | None:  # place and table; None: no table's
@@ -136,8 +139,8 @@ def _file_of(
     table: TableRef,
 ) -> str:  # below the table's folder
     "The last change file that was applied, `0.parquet` for none."
-    rest = text.rpartition(table_path(table))[2]
-    return "0.parquet" if rest.lower() in (*_NOTHING, "0.csv") else rest
+    path = text.rpartition(table_path(table))[2]
+    return "0.parquet" if path.lower() in (*_NOTHING, "0.csv") else path
 
 
 def _names_of(text: str) -> str:  # "a,b" or "null"
@@ -152,18 +155,18 @@ def _to_ours(
 ) -> dict[str, Any]:  # what `from_attributes` reads
     "An item of 2019, of ours or of both, as the state in SQLite would hold it."
     path, plain = table_path(table), {name: stored[name] for name in ATTRIBUTES if name in stored}
-    ours = {**to_attributes(TableItem(table)), **plain, "path": path, "folder": path.rstrip("/")}
-    ours |= {name: _names_of(ours[name]) for name in ("PrimaryKey", "PartitionKey")}
-    ours["ActiveFlag"] = json.dumps(ours["ActiveFlag"].strip().lower() == "true")
-    ours["LastIncrementalFile"] = path + _file_of(ours["LastIncrementalFile"], table)
-    out = ours["out_path"].strip()
-    local = "://" in out or out.startswith(("/", ".")) or out.lower() in _NOTHING
-    ours["out_path"] = out if local else f"s3://{out}"
+    attributes = {**to_attributes(TableItem(table)), **plain, "path": path, "folder": path.rstrip("/")}
+    attributes |= {name: _names_of(attributes[name]) for name in ("PrimaryKey", "PartitionKey")}
+    attributes["ActiveFlag"] = json.dumps(attributes["ActiveFlag"].strip().lower() == "true")
+    attributes["LastIncrementalFile"] = path + _file_of(attributes["LastIncrementalFile"], table)
+    lake_path = attributes["out_path"].strip()
+    local = "://" in lake_path or lake_path.startswith(("/", ".")) or lake_path.lower() in _NOTHING
+    attributes["out_path"] = lake_path if local else f"s3://{lake_path}"
     # No command of ours leaves a table active that has no key and takes more than inserts: a person has turned it on,
     # as the 2019 solution means it.
-    if ours["ActiveFlag"] == "true" and ours["PrimaryKey"] == "null":
-        ours["insert_only"] = "true"
-    return ours
+    if attributes["ActiveFlag"] == "true" and attributes["PrimaryKey"] == "null":
+        attributes["insert_only"] = "true"
+    return attributes
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-014
 _MADE_BY = "made_by"  # an attribute of items that we created
@@ -181,8 +184,8 @@ def _is_known(raw: Mapping) -> bool:
 
 def _item_of(table: TableRef, stored: Mapping[str, Any]) -> TableItem:
     "The stored item; a lake of 2019 is in `out_path` and `folder`, without the schema."
-    theirs = "bucket" in stored and _MADE_BY not in stored
-    folder = stored.get("folder", "").strip("/") if theirs else ""
+    is_of_2019 = "bucket" in stored and _MADE_BY not in stored
+    folder = stored.get("folder", "").strip("/") if is_of_2019 else ""
     return replace(from_attributes(_to_ours(table, stored)), folder=folder)
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-019
@@ -194,9 +197,9 @@ def _new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
     place, table = _split_path(path) or ("", TableRef.parse(path))
     bucket, _, prefix = place.partition("/")
     names = {"bucket": bucket, "prefix": f"{prefix}{table.schema}/", "folder": f"{table.name}/"} if place else {}
-    last = path + _file_of(after["LastIncrementalFile"], table)
-    rest = {name: value for name, value in after.items() if name != "path"}
-    return {**rest, **names, "LastIncrementalFile": last, _MADE_BY: "dmscdc"}
+    last_change = path + _file_of(after["LastIncrementalFile"], table)
+    others_attributes = {name: value for name, value in after.items() if name != "path"}
+    return {**others_attributes, **names, "LastIncrementalFile": last_change, _MADE_BY: "dmscdc"}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-020
 def _news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[str, Any]:
@@ -206,40 +209,47 @@ def _news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[
     if not _is_known(raw):
         return _new_item(path, after)
     before = _to_ours(table, stored)
-    gone = {"path", "folder", *(_THEIRS[2:4] if not item.commit else _THEIRS[2:3] * (after[_THEIRS[2]] == UNSET_LOAD))}
-    news = {
+    untouched = {
+        "path",
+        "folder",
+        *(_THEIRS[2:4] if not item.commit else _THEIRS[2:3] * (after[_THEIRS[2]] == UNSET_LOAD)),
+    }
+    changed = {
         name: value
         for name, value in after.items()
-        if name not in gone and (value != before[name] or name not in (*_THEIRS, *stored))
+        if name not in untouched and (value != before[name] or name not in (*_THEIRS, *stored))
     }
-    if "LastIncrementalFile" in news:
-        was = stored.get("LastIncrementalFile", "").rpartition(table_path(table))
-        head = was[0] + was[1] or path.rstrip("/") + "/"
-        news["LastIncrementalFile"] = head + _file_of(after["LastIncrementalFile"], table)
-    if "out_path" in news:
-        news["out_path"] = news["out_path"].removeprefix("s3://")
-    return news
+    if "LastIncrementalFile" in changed:
+        stored_path = stored.get("LastIncrementalFile", "").rpartition(table_path(table))
+        head = stored_path[0] + stored_path[1] or path.rstrip("/") + "/"
+        changed["LastIncrementalFile"] = head + _file_of(after["LastIncrementalFile"], table)
+    if "out_path" in changed:
+        changed["out_path"] = changed["out_path"].removeprefix("s3://")
+    return changed
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-023
 _VERSION = "state_version"
 
 
 def _update_of(
-    news: Mapping[str, Any],
+    changed: Mapping[str, Any],
     raw: Mapping,  # the item as read
     lease: Lease | None = None,
 ) -> dict[str, Any]:  # arguments of UpdateItem
     "Sets what is new, if nothing has changed since it was read and the lease still holds."
-    news = {**news, _VERSION: int(raw.get(_VERSION, {"N": "0"})["N"]) + 1}
+    changed = {**changed, _VERSION: int(raw.get(_VERSION, {"N": "0"})["N"]) + 1}
     conditions = {name: raw.get(name) for name in (*_THEIRS, _VERSION)}
-    names = {f"#{name}": name for name in (*news, *conditions)}
-    values = {f":{name}": _value_of(value) for name, value in news.items()}
+    names = {f"#{name}": name for name in (*changed, *conditions)}
+    values = {f":{name}": _value_of(value) for name, value in changed.items()}
     values |= {f":was_{name}": value for name, value in conditions.items() if value}
-    when = [f"#{name} = :was_{name}" if was else f"attribute_not_exists(#{name})" for name, was in conditions.items()]
+    when = [
+        f"#{name} = :was_{name}" if value_before else f"attribute_not_exists(#{name})"
+        for name, value_before in conditions.items()
+    ]
     if lease:
         when.append("lease_owner = :lease_owner AND lease_fence = :lease_fence")
         values |= {":lease_owner": {"S": lease.owner}, ":lease_fence": {"N": str(lease.fence)}}
-    sets = ", ".join(f"#{name} = :{name}" for name in news)
+    sets = ", ".join(f"#{name} = :{name}" for name in changed)
     return {
         "UpdateExpression": f"SET {sets}",
         "ConditionExpression": " AND ".join(when),
@@ -254,18 +264,18 @@ def _of_landing(
     name: str,
 ) -> dict[TableRef, dict[str, Any]]:  # raw items by table
     "The items of one landing; one that names it goes before one that does not."
-    found: dict[TableRef, tuple[bool, Mapping[str, Any]]] = {}
+    by_table: dict[TableRef, tuple[bool, Mapping[str, Any]]] = {}
     for raw in filter(_is_known, raws):
-        there, table = _split_path(raw["path"]["S"]) or ("?", None)
-        if table is None or (place and there not in (place, "")):
+        item_place, table = _split_path(raw["path"]["S"]) or ("?", None)
+        if table is None or (place and item_place not in (place, "")):
             continue
-        other, vague = found.get(table), there != place
-        if other and vague == other[0]:
-            two = " and ".join(sorted(one["path"]["S"] for one in (raw, other[1])))
-            raise BadSetting(f"dynamodb:{name}: {table} is there twice, {two}; which one is meant?")
-        if other is None or other[0]:
-            found[table] = vague, raw
-    return {table: dict(raw) for table, (_, raw) in found.items()}
+        rival, vague = by_table.get(table), item_place != place
+        if rival and vague == rival[0]:
+            both_paths = " and ".join(sorted(raw_item["path"]["S"] for raw_item in (raw, rival[1])))
+            raise BadSetting(f"dynamodb:{name}: {table} is there twice, {both_paths}; which one is meant?")
+        if rival is None or rival[0]:
+            by_table[table] = vague, raw
+    return {table: dict(raw) for table, (_, raw) in by_table.items()}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-027
 class _DynamoItems:
@@ -285,8 +295,8 @@ class _DynamoItems:
     def read(self, path: str) -> dict[str, Any]:  # {} for none
         "An item as stored."
         with _explained(self.name):
-            got = self.db.get_item(TableName=self.name, Key={"path": {"S": path}}, ConsistentRead=True)
-        return got.get("Item", {})
+            response = self.db.get_item(TableName=self.name, Key={"path": {"S": path}}, ConsistentRead=True)
+        return response.get("Item", {})
 
     def all(self) -> dict[TableRef, dict[str, Any]]:  # raw items by table
         "All items of the landing."
@@ -296,15 +306,18 @@ class _DynamoItems:
 
     def find(self, table: TableRef) -> tuple[str, dict[str, Any]]:  # path; raw item, {} for none
         "The item of a table, or where a new one belongs."
-        own = self.place + table_path(table)
-        path = self.paths.get(table, own)
+        own_path = self.place + table_path(table)
+        path = self.paths.get(table, own_path)
         raw = self.read(path)
         if _is_known(raw) or self.looked:
             self.paths[table] = path
             return path, raw
-        self.paths, self.looked = {one: it["path"]["S"] for one, it in self.all().items()}, True
-        path = self.paths.setdefault(table, own)
-        return path, raw if path == own else self.read(path)
+        self.paths, self.looked = (
+            {known_table: raw_item["path"]["S"] for known_table, raw_item in self.all().items()},
+            True,
+        )
+        path = self.paths.setdefault(table, own_path)
+        return path, raw if path == own_path else self.read(path)
 
     def path(self, table: TableRef) -> str:
         "Its hash key, remembered or found."
@@ -392,23 +405,27 @@ class _DynamoDecisions(_DynamoLeases):
     "Which writer has won an entry of a journal; see `State`."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
-        at = _decision_of(journal)
+        attributes = _decision_of(journal)
         update = {
-            "UpdateExpression": f"SET {at['number']} = :number, {at['draft']} = :draft",
-            "ConditionExpression": f"attribute_not_exists({at['number']}) OR {at['number']} < :number",
+            "UpdateExpression": f"SET {attributes['number']} = :number, {attributes['draft']} = :draft",
+            "ConditionExpression": f"attribute_not_exists({attributes['number']}) OR {attributes['number']} < :number",
         }
-        found = _plain(_try_update(self.name, self.path(table), update, number=number, draft=draft)[1])
-        return found[at["number"]], found[at["draft"]]
+        decision = _plain(_try_update(self.name, self.path(table), update, number=number, draft=draft)[1])
+        return decision[attributes["number"]], decision[attributes["draft"]]
 
     def decided(self, table: TableRef) -> list[tuple[int, str]]:
-        found = _plain({name: raw for name, raw in self.read(self.path(table)).items() if _DECISION.fullmatch(name)})
-        return [(found[f"decided_{name[6:]}"], draft) for name, draft in found.items() if name.startswith("draft_")]
+        decisions = _plain(
+            {name: raw for name, raw in self.read(self.path(table)).items() if _DECISION.fullmatch(name)}
+        )
+        return [
+            (decisions[f"decided_{name[6:]}"], draft) for name, draft in decisions.items() if name.startswith("draft_")
+        ]
 
     def forget(self, table: TableRef, draft: str) -> None:
-        at = _decision_of(f"{draft.rpartition('/aside/')[0]}/journal")
+        attributes = _decision_of(f"{draft.rpartition('/aside/')[0]}/journal")
         update = {
-            "UpdateExpression": f"REMOVE {', '.join(at.values())}",
-            "ConditionExpression": f"{at['draft']} = :draft",
+            "UpdateExpression": f"REMOVE {', '.join(attributes.values())}",
+            "ConditionExpression": f"{attributes['draft']} = :draft",
         }
         _try_update(self.name, self.path(table), update, draft=draft)
 
@@ -455,10 +472,10 @@ class DynamoState(_DynamoDecisions, State):
     holders = _held_leases
 
     def items(self) -> list[TableItem]:
-        found = self.stored.all()
+        stored_items = self.stored.all()
         return [
-            or_damaged(table, self.address, lambda: _item_of(table, _known_in(found[table])))
-            for table in sorted(found, key=table_path)
+            or_damaged(table, self.address, lambda: _item_of(table, _known_in(stored_items[table])))
+            for table in sorted(stored_items, key=table_path)
         ]
 
     def get(self, table: TableRef) -> TableItem | None:

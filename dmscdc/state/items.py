@@ -149,13 +149,13 @@ UNSET_LOAD = "1900-01-01 00:00:00"
 
 def _progress(table: TableRef, position: Position | None) -> dict[str, str]:
     "The two attributes in which the 2019 solution keeps its progress."
-    date, last = UNSET_LOAD, "0.parquet"
+    date, last_change = UNSET_LOAD, "0.parquet"
     if position and position.load_files:
-        newest = datetime.fromtimestamp(max(f.time for f in position.load_files), timezone.utc)
+        newest = datetime.fromtimestamp(max(file.time for file in position.load_files), timezone.utc)
         date = newest.strftime("%Y-%m-%d %H:%M:%S")
     if position and position.last:
-        last = position.last
-    return {"LastFullLoadDate": date, "LastIncrementalFile": table_path(table) + last}
+        last_change = position.last
+    return {"LastFullLoadDate": date, "LastIncrementalFile": table_path(table) + last_change}
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-016
 def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts and numbers only
@@ -196,16 +196,16 @@ def by_hand(
     stored: Mapping[str, str],  # the attributes of 2019 among others
 ) -> dict | None:  # an instruction, bound to the item's commit
     "The instruction in `LastFullLoadDate` and `LastIncrementalFile`, if others wrote them."
-    ours, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
-    last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
+    own_progress, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
+    last_change = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
     if item.position is None:
-        fresh = {name: stored[name] for name in ours} == ours
+        fresh = {name: stored[name] for name in own_progress} == own_progress
         reload = item.instruction and item.instruction["kind"] == Instruct.RELOAD
-        return None if fresh or reload else {"kind": Instruct.ADOPT, "load": date, "last": last, "commit": 0}
-    if date < ours["LastFullLoadDate"]:
+        return None if fresh or reload else {"kind": Instruct.ADOPT, "load": date, "last": last_change, "commit": 0}
+    if date < own_progress["LastFullLoadDate"]:
         return {"kind": Instruct.RELOAD, "changes": Reload.KEEP, "commit": item.commit}
-    if change_order(last) < change_order(item.position.last):
-        return {"kind": Instruct.REWIND, "after": last, "commit": item.commit}
+    if change_order(last_change) < change_order(item.position.last):
+        return {"kind": Instruct.REWIND, "after": last_change, "commit": item.commit}
     return None
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-020
@@ -213,15 +213,17 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
     "The message if the progress has moved on without us."
     if item.position is None:
         return ""
-    ours = _progress(item.table, item.position)
-    last = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]
-    news = [f"LastIncrementalFile is {last}"] * (change_order(last) > change_order(item.position.last or "0.parquet"))
-    loaded = item.position.has_load and stored["LastFullLoadDate"] > ours["LastFullLoadDate"]
-    news += [f"LastFullLoadDate is {stored['LastFullLoadDate']}"] * loaded
-    if not news:
+    own_progress = _progress(item.table, item.position)
+    last_change = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]
+    differences = [f"LastIncrementalFile is {last_change}"] * (
+        change_order(last_change) > change_order(item.position.last or "0.parquet")
+    )
+    loaded = item.position.has_load and stored["LastFullLoadDate"] > own_progress["LastFullLoadDate"]
+    differences += [f"LastFullLoadDate is {stored['LastFullLoadDate']}"] * loaded
+    if not differences:
         return ""
     return (
-        f"{' and '.join(news)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
+        f"{' and '.join(differences)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
         "to run still. Stop its Glue trigger; it knows no lease and writes into the same lake"
     )
 
@@ -285,8 +287,8 @@ def checked(
     "Checks the types of all parts of an item. Raises `TypeError`."
     _must_be(_ITEM_KINDS, vars(item))
     _must_be(_STATUS_KINDS, item.status)
-    asked = item.instruction
-    _must_be({"kind": str, "commit": (int, _NONE)}, {} if asked is None else {"kind": None, **asked})
+    instruction = item.instruction
+    _must_be({"kind": str, "commit": (int, _NONE)}, {} if instruction is None else {"kind": None, **instruction})
     _must_be({"words": str}, item.status.get("refused") or {})
     _must_be({"at": str, "commit": int, "verdict": str, "equal": (dict, _NONE)}, item.status.get("proof") or {})
     _must_be(_POSITION_KINDS, vars(item.position) if item.position else {})
@@ -363,10 +365,10 @@ SETTINGS = (
 )
 
 
-def _columns(table: TableRef, what: str, given: str | Iterable[str]) -> tuple[str, ...]:
-    names = entries(given if isinstance(given, str) else ",".join(given))
+def _columns(table: TableRef, setting: str, columns: str | Iterable[str]) -> tuple[str, ...]:
+    names = entries(columns if isinstance(columns, str) else ",".join(columns))
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadSetting(f"{table}: the {what} names {', '.join(twice)} twice; name each column once")
+        raise BadSetting(f"{table}: the {setting} names {', '.join(twice)} twice; name each column once")
     return tuple(names)
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-028
@@ -412,28 +414,28 @@ def with_settings(
     "Sets what a person may set; the first key, or `insert_only`, makes a table active."
     if unknown := sorted(set(changes) - set(SETTINGS)):
         raise BadSetting(f"{item.table} has no setting {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
-    given: dict[str, Any] = dict(changes)
-    for name in {"key", "partition"} & set(given):
-        given[name] = _columns(item.table, name, given[name])
-    if "columns" in given:
-        given["columns"] = tuple((name, kind) for name, kind in given["columns"])
-    if given.get("key") and given.get("insert_only"):
+    settings: dict[str, Any] = dict(changes)
+    for name in {"key", "partition"} & set(settings):
+        settings[name] = _columns(item.table, name, settings[name])
+    if "columns" in settings:
+        settings["columns"] = tuple((name, kind) for name, kind in settings["columns"])
+    if settings.get("key") and settings.get("insert_only"):
         raise BadSetting(f"{item.table}: a table has a key or is insert_only, not both")
-    if given.get("key"):
-        given["insert_only"] = False
-    elif given.get("insert_only"):
-        given["key"] = ()
-    result = replace(item, **given)
+    if settings.get("key"):
+        settings["insert_only"] = False
+    elif settings.get("insert_only"):
+        settings["key"] = ()
+    result = replace(item, **settings)
     for name, (values, words) in _CHOICES.items():
         if (value := getattr(result, name)) not in values:
             raise BadSetting(f"{item.table}: {words}, not {value!r}")
     _check_op_column(result)
-    if given.get("active") and not (result.key or result.insert_only):
+    if settings.get("active") and not (result.key or result.insert_only):
         raise BadSetting(f"{item.table}: an active table has a key, --key …, or takes inserts only, --insert-only")
     if not (result.key or result.insert_only):
         return replace(result, active=False)  # its key was taken away: it waits for another
-    first = not (item.key or item.insert_only) and "active" not in given
-    return replace(result, active=True) if first else result
+    is_first_key = not (item.key or item.insert_only) and "active" not in settings
+    return replace(result, active=True) if is_first_key else result
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-032
 def with_position(
@@ -450,11 +452,11 @@ def with_position(
             f"{item.table} stands at commit {item.commit}, not at {expected} as planned: "
             f"another run has loaded it meanwhile; position not saved, the next pass plans again"
         )
-    left = None if done and item.instruction == dict(done) else item.instruction
+    instruction = None if done and item.instruction == dict(done) else item.instruction
     status = item.status
     if commit < item.commit and status.get("proof"):
         status = {**status, "proof": None}  # of a lake that is gone: this one was made anew
-    return replace(item, position=position, commit=commit, instruction=left, intent=None, status=status)
+    return replace(item, position=position, commit=commit, instruction=instruction, intent=None, status=status)
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-035
 def with_instruction(

@@ -63,8 +63,11 @@ class Position:
 
     def to_commit(self) -> dict:  # of plain JSON values
         "The same, with the parts that only lake commits keep: the sequence, absent columns, how CSV is read, bad rows."
-        more = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv, "aside": self.aside}
-        return {**self.to_json(), **{name: value for name, value in more.items() if value not in (None, [], {})}}
+        commit_parts = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv, "aside": self.aside}
+        return {
+            **self.to_json(),
+            **{name: value for name, value in commit_parts.items() if value not in (None, [], {})},
+        }
 
     @classmethod
     def from_json(cls, data: dict) -> Position:
@@ -91,19 +94,19 @@ def _unread(position: Position) -> set[str]:
 
 def _in_words(position: Position) -> str:
     "The position as text for people."
-    count, last = len(position.load_files), position.last.rpartition("/")[2]
+    count, newest = len(position.load_files), position.last.rpartition("/")[2]
     base = f"load {position.load} ({count} file{'s' * (count != 1)})" if position.has_load else "no load"
     if position.emptied:
         path, row = position.emptied
         base = f"emptied by row {row + 1:,} of {path.rpartition('/')[2]}"
-    return f"{base}, changes up to {last}" if last else f"{base}, no changes yet"
+    return f"{base}, changes up to {newest}" if newest else f"{base}, no changes yet"
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-014
 def _split(path: str) -> tuple[str, str]:
     "The shared part of a file's path, and its own time."
     folder, slash, name = path.rpartition("/")
-    date, dash, rest = name.partition("-")
-    clock, dot, ending = rest.partition(".")
+    date, dash, time_part = name.partition("-")
+    clock, dot, ending = time_part.partition(".")
     return f"{folder}{slash}{date}{dash}*{dot}{ending}", clock
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-017
@@ -142,7 +145,7 @@ def _frame(position: Position) -> dict:
             del plain[name]
     return {
         **plain,
-        "load_files": [[f.path, f.size, f.time] for f in position.load_files],
+        "load_files": [[file.path, file.size, file.time] for file in position.load_files],
         "held": pack_names(position.held),
         "left_out": pack_names(position.left_out),
         "window": {},
@@ -151,7 +154,7 @@ def _frame(position: Position) -> dict:
 
 def _fields(data: Mapping) -> dict:
     "The parts of a position from its JSON, without unknown ones."
-    known = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
+    fields = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
     parts: dict[str, Any] = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
     if data.get("applied") is not None:
         count, marks = data["applied"]
@@ -159,7 +162,7 @@ def _fields(data: Mapping) -> dict:
     for name in ("absent", "emptied"):
         if data.get(name) is not None:
             parts[name] = tuple(data[name])
-    return {**known, **parts, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
+    return {**fields, **parts, "load_files": tuple(RawFile(*file) for file in data.get("load_files", ()))}
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-024
 LIMIT = 64 * 1024  # bytes of a position as JSON
@@ -173,15 +176,15 @@ def fit_window(
     "Drops the oldest names until the position fits."
     frame = _frame(replace(position, shrunk=False, window_start=position.last))  # the same length before and after
     room = max(limit - len(json.dumps(frame)), _LEAST_ROOM)
-    kept, shared = 0, set()
+    names_kept, shared = 0, set()
     for path, size in reversed(position.window):
         start, clock = _split(path)
         room -= len(clock) + len(str(size)) + 2 + (0 if start in shared else len(json.dumps(start)) + 6)
         if room < 0:
-            window = position.window[-kept:]
+            window = position.window[-names_kept:]
             return replace(position, window=window, window_start=window[0][0], shrunk=True)
         shared.add(start)
-        kept += 1
+        names_kept += 1
     return position
 
 # %% ../../notebooks/06_state/01_position.ipynb #4eb12fb9
@@ -194,8 +197,8 @@ def read_again(
     commit: int,  # that reads them again
 ) -> Position:
     "The position that knows of these files."
-    more = {path: [*position.redone.get(path, ()), [listed, commit]] for path, listed in files.items()}
-    return replace(position, redone={**position.redone, **more})
+    lists = {path: [*position.redone.get(path, ()), [listed, commit]] for path, listed in files.items()}
+    return replace(position, redone={**position.redone, **lists})
 
 
 def reread(
@@ -203,11 +206,11 @@ def reread(
     since: Position | None,  # of somebody who follows
 ) -> dict[str, Again]:  # by path: the first time that they do not know of
     "The files that were read again since an earlier position."
-    had = since.redone if since else {}
+    known_times = since.redone if since else {}
     return {
-        path: tuple(times[len(had.get(path, ())) :][0])
+        path: tuple(times[len(known_times.get(path, ())) :][0])
         for path, times in position.redone.items()
-        if len(times) > len(had.get(path, ()))
+        if len(times) > len(known_times.get(path, ()))
     }
 
 # %% ../../notebooks/06_state/01_position.ipynb #tally-02
@@ -227,14 +230,14 @@ def tally(
     return len(marks), sum(marks) % MARKS
 
 
-def less(whole: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
+def less(tally_of_all: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
     "The tally of a set without a part of it."
-    return whole[0] - part[0], (whole[1] - part[1]) % MARKS
+    return tally_of_all[0] - part[0], (tally_of_all[1] - part[1]) % MARKS
 
 
-def plus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+def plus(tally_a: tuple[int, int], tally_b: tuple[int, int]) -> tuple[int, int]:
     "The tally of two sets together."
-    return one[0] + other[0], (one[1] + other[1]) % MARKS
+    return tally_a[0] + tally_b[0], (tally_a[1] + tally_b[1]) % MARKS
 
 # %% ../../notebooks/06_state/01_position.ipynb #c9cc164c
 def reload_folder(
@@ -252,9 +255,11 @@ def reload_name(
     "The name of what a reload has changed for those who stood at a position."
     if before.applied is None:
         return ""
-    had, came = (sorted((f.path, f.size, f.time) for f in files) for files in (before.base_files, load))
-    told = json.dumps([had, before.applied, sorted(before.redone.items()), came])
-    return blake2b(told.encode(errors="surrogateescape"), digest_size=12).hexdigest()
+    load_before, load_after = (
+        sorted((file.path, file.size, file.time) for file in files) for files in (before.base_files, load)
+    )
+    content = json.dumps([load_before, before.applied, sorted(before.redone.items()), load_after])
+    return blake2b(content.encode(errors="surrogateescape"), digest_size=12).hexdigest()
 
 # %% ../../notebooks/06_state/01_position.ipynb #tally-05
 _CHOICES = 20_000  # most choices tried: with 10,000 files, a wrong one fits at most once in a million
@@ -268,21 +273,21 @@ def identify_applied(
     "Those of them that were applied, as the tally proves; None if it fits no choice, or was never counted."
     if position.applied is None or len(timely) + len(later) < position.applied[0] - len(position.window):
         return None
-    count, wanted = position.older
-    sure = sum(_mark_of(f.path, f.size) for f in timely) - wanted
-    marks = [_mark_of(f.path, f.size) for f in later]
-    for old in (0, 1):  # how many of the timely ones came with an old time
-        known = {_mark_of(f.path, f.size): f for f in timely} if old else {0: None}
-        touched = count - len(timely) + old  # how many of the later ones were applied
-        few = min(touched, len(later) - touched)
-        if few < 0 or comb(len(later), few) > _CHOICES:
+    count, marks_wanted = position.older
+    sure = sum(_mark_of(file.path, file.size) for file in timely) - marks_wanted
+    marks = [_mark_of(file.path, file.size) for file in later]
+    for stale in (0, 1):  # how many of the timely ones came with an old time
+        by_mark = {_mark_of(file.path, file.size): file for file in timely} if stale else {0: None}
+        touched = count - len(timely) + stale  # how many of the later ones were applied
+        chosen_count = min(touched, len(later) - touched)
+        if chosen_count < 0 or comb(len(later), chosen_count) > _CHOICES:
             continue
-        for some in combinations(range(len(later)), few):
-            part = sum(marks[n] for n in some)
-            odd = (sure + (part if few == touched else sum(marks) - part)) % MARKS
-            if odd in known:
-                chosen = (f for n, f in enumerate(later) if (n in some) == (few == touched))
-                return (*(f for f in timely if f is not known[odd]), *chosen)
+        for choice in combinations(range(len(later)), chosen_count):
+            part = sum(marks[number] for number in choice)
+            odd = (sure + (part if chosen_count == touched else sum(marks) - part)) % MARKS
+            if odd in by_mark:
+                chosen = (file for number, file in enumerate(later) if (number in choice) == (chosen_count == touched))
+                return (*(file for file in timely if file is not by_mark[odd]), *chosen)
     return None
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-032
@@ -315,20 +320,20 @@ class Reload(Word):
 
 def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
-    given, kind = dict(instruction), instruction.get("kind")
+    checked, kind = dict(instruction), instruction.get("kind")
     if kind not in list(Instruct):
         raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
-    if kind == Instruct.REWIND and bool(given.get("to")) == bool(given.get("after")):
+    if kind == Instruct.REWIND and bool(checked.get("to")) == bool(checked.get("after")):
         raise BadInstruction("rewind needs a change file: to=FILE (from it on) or after=FILE (from the next on)")
-    if kind == Instruct.REPLAY and (not given.get("files") or isinstance(given["files"], str)):
+    if kind == Instruct.REPLAY and (not checked.get("files") or isinstance(checked["files"], str)):
         raise BadInstruction("replay needs files: a list of change files")
-    if kind == Instruct.RELOAD and given.setdefault("changes", Reload.KEEP) not in list(Reload):
-        raise BadInstruction(f"reload needs changes: 'keep', 'all' or 'supersede', not {given['changes']!r}")
-    files = given.get("files") or () if kind != Instruct.DROP else ()  # rows of load files may be dropped, too
-    for path in [given.get("to"), given.get("after"), given.get("last"), *files]:
+    if kind == Instruct.RELOAD and checked.setdefault("changes", Reload.KEEP) not in list(Reload):
+        raise BadInstruction(f"reload needs changes: 'keep', 'all' or 'supersede', not {checked['changes']!r}")
+    files = checked.get("files") or () if kind != Instruct.DROP else ()  # rows of load files may be dropped, too
+    for path in [checked.get("to"), checked.get("after"), checked.get("last"), *files]:
         if path and not _is_change(path):
             raise BadInstruction(f"{kind} needs change files like 20181215-100311204.parquet, not {path!r}")
-    return given
+    return checked
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-037
 def bound(
@@ -339,28 +344,30 @@ def bound(
     "The instruction if it is meant for this commit, else a note."
     if instruction is None:
         return None, ()
-    asked = check_instruction(instruction)
-    if commit is None or asked.get("commit") in (None, commit):
-        return asked, ()
+    checked = check_instruction(instruction)
+    if commit is None or checked.get("commit") in (None, commit):
+        return checked, ()
     return None, (
-        f"{asked['kind']} was given for commit {asked['commit']} of {table}, "
+        f"{checked['kind']} was given for commit {checked['commit']} of {table}, "
         f"which stands at {commit}, and is not carried out. Give it again if it is still wanted",
     )
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-040
 def take_over(
     listing: Listing,
-    asked: Mapping,  # an instruction of kind `adopt`: load, last
+    adoption: Mapping,  # an instruction of kind `adopt`: load, last
     now: float,  # when it was listed, epoch seconds
 ) -> Position:
     "The position of a table that the 2019 solution has loaded: all change files up to its last one are applied."
     try:
-        loaded = datetime.strptime(asked["load"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+        loaded = datetime.strptime(adoption["load"], "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
     except ValueError as error:
-        raise BadInstruction(f"LastFullLoadDate is {asked['load']!r}, not a time like 1900-01-01 00:00:00") from error
-    first = min(listing.load, key=lambda f: f.path, default=None)
-    load = listing.load if first and int(first.time) <= loaded else ()
-    last = "" if asked["last"] == "0.parquet" else asked["last"]
-    window = tuple(f.identity for f in listing.changes if f.path == last)
-    known = max([now, *(f.time for f in listing.load + listing.changes)])
-    return Position(1 if load else 0, load, last, window, window_start=last, listed_at=known)
+        raise BadInstruction(
+            f"LastFullLoadDate is {adoption['load']!r}, not a time like 1900-01-01 00:00:00"
+        ) from error
+    first_load = min(listing.load, key=lambda file: file.path, default=None)
+    load = listing.load if first_load and int(first_load.time) <= loaded else ()
+    last_change = "" if adoption["last"] == "0.parquet" else adoption["last"]
+    window = tuple(file.identity for file in listing.changes if file.path == last_change)
+    listed_at = max([now, *(file.time for file in listing.load + listing.changes)])
+    return Position(1 if load else 0, load, last_change, window, window_start=last_change, listed_at=listed_at)

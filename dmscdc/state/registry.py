@@ -24,8 +24,8 @@ def open_state(
     ask: bool = False,  # create nothing: for a missing file, return an empty state
 ) -> State:
     "The state at an address. Raises `BadSetting` naming the known kinds."
-    kind, _, rest = url.partition(":")
-    if kind not in _STATES or not rest:
+    kind, _, name = url.partition(":")
+    if kind not in _STATES or not name:
         kinds = " or ".join(f"{kind}:NAME" for kind in _STATES)
         raise BadSetting(f"a state is {kinds}, like sqlite:state.db, not {url!r}")
-    return resolve_name(_STATES[kind])(rest, landing, create, ask)
+    return resolve_name(_STATES[kind])(name, landing, create, ask)

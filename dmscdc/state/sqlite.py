@@ -36,7 +36,7 @@ __all__ = ['transaction', 'prepare', 'add_columns', 'SqliteState', 'open_sqlite'
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-012
 def _open(
     path: str,
-    *first: str,  # statements to begin with
+    *statements: str,  # statements to begin with
     patience: float = 30.0,  # seconds
 ) -> sqlite3.Connection:
     "Opens the file; tries again while it is locked."
@@ -44,7 +44,7 @@ def _open(
     while True:
         db = sqlite3.connect(path, timeout=patience, isolation_level=None)
         try:
-            for statement in first:
+            for statement in statements:
                 db.execute(statement)
             return db
         except sqlite3.OperationalError as error:
@@ -90,8 +90,8 @@ def transaction(
     write: bool = True,  # wait until no other process writes
 ) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
-    first = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
-    with _usable(path), closing(_open(path, *first)) as db:
+    begin = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
+    with _usable(path), closing(_open(path, *begin)) as db:
         db.row_factory, db.text_factory = sqlite3.Row, _text
         yield db
         db.execute("commit")
@@ -106,8 +106,8 @@ def prepare(
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         touch_private(Path(path))
     with transaction(path, write=False) as db:
-        found = {row["name"] for row in db.execute("select name from sqlite_master")}
-    if set(tables) <= found:
+        present = {row["name"] for row in db.execute("select name from sqlite_master")}
+    if set(tables) <= present:
         return
     with _usable(path):
         _open(path, "pragma journal_mode=wal").close()
@@ -124,8 +124,8 @@ def add_columns(
     "Adds the columns that a file of an earlier version lacks."
 
     def missing(db: sqlite3.Connection) -> list[str]:
-        there = {row["name"] for row in db.execute(f"pragma table_info({table})")}
-        return [name for name in columns if name not in there]
+        present = {row["name"] for row in db.execute(f"pragma table_info({table})")}
+        return [name for name in columns if name not in present]
 
     with transaction(path, write=False) as db:
         if not missing(db):
@@ -164,11 +164,11 @@ def _read_lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
 
 def _undamaged(rows: list[sqlite3.Row]) -> list[Lease]:
     "Leases without the damaged ones, which affect only their own tables."
-    found = []
+    leases = []
     for row in rows:
         with suppress(StateUnusable, ValueError, TypeError):
-            found.append(_stored_lease(TableRef.parse(row["name"]), row))
-    return found
+            leases.append(_stored_lease(TableRef.parse(row["name"]), row))
+    return leases
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #fe2b4665
 class _SqliteLeases:
@@ -248,8 +248,8 @@ class SqliteState(_SqliteDecisions, State):
     def items(self) -> list[TableItem]:
         with transaction(self.path, write=False) as db:
             rows = list(db.execute("select * from DMSCDC_Controller order by path"))
-        found = ((table_in(row["path"]), row) for row in rows)
-        return [or_damaged(table, self.address, lambda: from_attributes(row)) for table, row in found if table]
+        stored = ((table_in(row["path"]), row) for row in rows)
+        return [or_damaged(table, self.address, lambda: from_attributes(row)) for table, row in stored if table]
 
     def get(self, table: TableRef) -> TableItem | None:
         with transaction(self.path, write=False) as db:

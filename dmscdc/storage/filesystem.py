@@ -63,8 +63,8 @@ def opener_of(
     scheme = head if separator else "folder"
     if scheme in openers:
         return openers[scheme]
-    known = ", ".join(f"{name}://…" for name in openers if name != "folder")
-    raise ValueError(f"a {kind} is a folder or {known}, not {str(url)!r}")
+    schemes = ", ".join(f"{name}://…" for name in openers if name != "folder")
+    raise ValueError(f"a {kind} is a folder or {schemes}, not {str(url)!r}")
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-010
 def parse_time(text: Any) -> datetime:
@@ -132,8 +132,8 @@ def touch_private(
 
 def is_own(folder: Path) -> bool:
     "A folder, not a link, that is ours and that nobody else may write into: a name in a folder of all can be taken."
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def scratch() -> str:
@@ -220,12 +220,12 @@ def _configured() -> Credentials:
     s3 = client("s3")
     from boto3 import DEFAULT_SESSION  # the session that created the client
 
-    region, found = s3.meta.region_name, DEFAULT_SESSION.get_credentials()
-    if found is None:
+    region, provider = s3.meta.region_name, DEFAULT_SESSION.get_credentials()
+    if provider is None:
         raise PermissionError("no AWS credentials were found: set AWS_PROFILE, or run aws configure")
-    now = found.get_frozen_credentials()
+    now = provider.get_frozen_credentials()
     endpoint = own_endpoint(s3.meta.endpoint_url, region)
-    return Credentials(region, endpoint, now.access_key, now.secret_key, now.token or "", found.method)
+    return Credentials(region, endpoint, now.access_key, now.secret_key, now.token or "", provider.method)
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #dc9810be
 _GIVEN: ContextVar[Credentials | None] = ContextVar("credentials", default=None)
@@ -233,10 +233,10 @@ _GIVEN: ContextVar[Credentials | None] = ContextVar("credentials", default=None)
 
 @contextmanager
 def use_credentials(
-    given: Credentials | None,  # None: there are none
+    credentials: Credentials | None,  # None: there are none
 ) -> Iterator[None]:
     "Files that are opened inside the block are opened with these credentials."
-    token = _GIVEN.set(given)
+    token = _GIVEN.set(credentials)
     try:
         yield
     finally:
@@ -292,8 +292,8 @@ def stage_in_bucket() -> None:
         place, folder = _LOCAL.popitem()
         for file in filter(Path.is_file, sorted(Path(folder).rglob("*"))):
             fs, path = fs_and_path(f"{place}/{file.relative_to(folder).as_posix()}")
-            with fs.open_output_stream(path) as out:
-                out.write(file.read_bytes())
+            with fs.open_output_stream(path) as target:
+                target.write(file.read_bytes())
 
 
 def fetched(url: str) -> pa.BufferReader | None:  # None: to be read where it lies
@@ -312,13 +312,13 @@ def fetched(url: str) -> pa.BufferReader | None:  # None: to be read where it li
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #4c1c3170
 @lru_cache(8)
-def _s3(given: Credentials) -> pafs.FileSystem:
+def _s3(access: Credentials) -> pafs.FileSystem:
     "One file system for each set of credentials; renewed ones have their own."
     import pyarrow.fs as pafs
 
-    who = {"access_key": given.key, "secret_key": given.secret, "session_token": given.token or None}
+    who = {"access_key": access.key, "secret_key": access.secret, "session_token": access.token or None}
     retries = pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)
-    where = {"region": given.region, "endpoint_override": given.endpoint or None}
+    where = {"region": access.region, "endpoint_override": access.endpoint or None}
     how = {**who, **where, "retry_strategy": retries, "connect_timeout": 10, "request_timeout": 60}
     try:
         return pafs.S3FileSystem(**how, allow_delayed_open=True)  # a small file is one request
@@ -351,8 +351,10 @@ def files_in(
     from pyarrow.fs import FileSelector
 
     fs, path = fs_and_path(url)
-    found = fs.get_file_info(FileSelector(path, allow_not_found=True))
-    return sorted(f"{url}/{one.base_name}" for one in found if one.is_file and one.base_name.endswith(".parquet"))
+    entries = fs.get_file_info(FileSelector(path, allow_not_found=True))
+    return sorted(
+        f"{url}/{entry.base_name}" for entry in entries if entry.is_file and entry.base_name.endswith(".parquet")
+    )
 
 
 def bytes_of(urls: Iterable[str]) -> int:
@@ -384,30 +386,30 @@ def s3a_parts(
     jars: Sequence[str],  # names of the jars that Spark has
 ) -> dict[str, str]:  # settings
     "The jars that Spark must get, and the settings for writing to S3."
-    has = {name: one for one in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", one)}
+    has = {name: jar for jar in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", jar)}
     conf = _CLOUD if "spark-hadoop-cloud" in has else {}
-    hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", one) for one in jars)), None)
-    wanted = {} if "hadoop-aws" in has or not hadoop else {OUR_JARS: f"org.apache.hadoop:hadoop-aws:{hadoop[1]}"}
-    return {**conf, **wanted}
+    hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", jar) for jar in jars)), None)
+    missing_jars = {} if "hadoop-aws" in has or not hadoop else {OUR_JARS: f"org.apache.hadoop:hadoop-aws:{hadoop[1]}"}
+    return {**conf, **missing_jars}
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-024
-def s3a_settings(given: Credentials) -> dict[str, str]:
+def s3a_settings(access: Credentials) -> dict[str, str]:
     "Region, endpoint and kind of credentials for a Spark that we start, without secrets."
-    conf = {"endpoint.region": given.region}
-    if given.endpoint:
-        conf |= {"endpoint": given.endpoint, "path.style.access": "true"}
-    if not given.renews:
-        kind = "Temporary" if given.token else "Simple"
+    conf = {"endpoint.region": access.region}
+    if access.endpoint:
+        conf |= {"endpoint": access.endpoint, "path.style.access": "true"}
+    if not access.renews:
+        kind = "Temporary" if access.token else "Simple"
         conf["aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}AWSCredentialsProvider"
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in conf.items()}
 
 
-def s3a_environment(given: Credentials) -> dict[str, str | None]:  # None: must not be set
+def s3a_environment(access: Credentials) -> dict[str, str | None]:  # None: must not be set
     "The secrets, for the environment of that Spark."
-    if given.renews:
+    if access.renews:
         return {}
-    who = {"AWS_ACCESS_KEY_ID": given.key, "AWS_SECRET_ACCESS_KEY": given.secret}
-    return {**who, "AWS_SESSION_TOKEN": given.token or None}
+    who = {"AWS_ACCESS_KEY_ID": access.key, "AWS_SECRET_ACCESS_KEY": access.secret}
+    return {**who, "AWS_SESSION_TOKEN": access.token or None}
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-028
 @contextmanager
@@ -436,22 +438,22 @@ def s3a(
     home: str | Path = "",  # of Spark; "" for the Spark that pyspark starts
 ) -> Iterator[dict[str, str]]:
     "The settings for a Spark that reads and writes these addresses. Start it inside the block."
-    ours = credentials_for(*urls)
-    if ours is None:
+    access = credentials_for(*urls)
+    if access is None:
         yield {}
         return
     from pyspark.find_spark_home import _find_spark_home
 
     home = home or _find_spark_home()
     parts = s3a_parts(os.listdir(Path(home, "jars")))
-    with _temporary_env(s3a_environment(ours)):
-        yield parts | s3a_settings(ours)
+    with _temporary_env(s3a_environment(access)):
+        yield parts | s3a_settings(access)
 
 
-def merge_conf(conf: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def merge_conf(conf: Mapping[str, str], stronger: Mapping[str, str]) -> dict[str, str]:
     "Both settings; the second win over the first, and lists of jars are joined."
     lists = {
-        name: [each[name] for each in (conf, more) if each.get(name)]
+        name: [settings[name] for settings in (conf, stronger) if settings.get(name)]
         for name in (OUR_JARS, "spark.jars", "spark.jars.packages")
     }
-    return {**conf, **more} | {name: ",".join(found) for name, found in lists.items() if found}
+    return {**conf, **stronger} | {name: ",".join(jars) for name, jars in lists.items() if jars}

@@ -40,27 +40,27 @@ def entry_number(
     name: str,  # of a file in a journal
 ) -> int:
     "The number of an entry, 0 for any other name."
-    found = ENTRY_NAME.match(name.rpartition("/")[2])
-    return int(found[1]) if found else 0
+    match = ENTRY_NAME.match(name.rpartition("/")[2])
+    return int(match[1]) if match else 0
 
 
 def staging_number(
     name: str,  # below aside/
 ) -> float:
     "The commit number of a staging folder, or of a file in it; infinite for any other name."
-    found = re.match(r"(\d{12})-[0-9a-f]+(/|$)", name)
-    return int(found[1]) if found else float("inf")
+    match = re.match(r"(\d{12})-[0-9a-f]+(/|$)", name)
+    return int(match[1]) if match else float("inf")
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #cell-010
 def _names_below(root: str, prefix: str, hidden: bool = False) -> list[str]:
     "Names of all files below a folder, sorted, with / between their parts; an entry that is a folder counts as a file."
-    found = []
-    for here, folders, names in os.walk(os.path.join(root, prefix), onerror=_unless_gone):
+    paths = []
+    for folder, folders, names in os.walk(os.path.join(root, prefix), onerror=_unless_gone):
         names += filter(ENTRY_NAME.match, folders)
         folders[:] = [name for name in folders if not ENTRY_NAME.match(name)]
-        below = os.path.relpath(here, root).replace(os.sep, "/")
-        found += [f"{below}/{name}" for name in names if hidden or not _is_hidden(name)]
-    return sorted(found)
+        below = os.path.relpath(folder, root).replace(os.sep, "/")
+        paths += [f"{below}/{name}" for name in names if hidden or not _is_hidden(name)]
+    return sorted(paths)
 
 
 def _unless_gone(error: OSError) -> None:
@@ -272,14 +272,14 @@ def _copy_object(s3: Any, bucket: str, source: str, target: str) -> bool:  # Fal
 def _keys_below(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     "All keys below a folder, in order."
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{folder}/")
-    return (one["Key"] for page in pages for one in page.get("Contents", ()))
+    return (entry["Key"] for page in pages for entry in page.get("Contents", ()))
 
 
 def _object_names(s3: Any, bucket: str, folder: str, root: str, hidden: bool = False) -> list[str]:
     "Names of our files in a folder, relative to the root, sorted; without hidden files and marks of empty folders."
     start = len(root) + 1 if root else 0
-    ours = (key for key in _keys_below(s3, bucket, folder) if not key.endswith(("/", "_$folder$")))
-    return sorted(key[start:] for key in ours if hidden or not _is_hidden(key.rpartition("/")[2]))
+    keys = (key for key in _keys_below(s3, bucket, folder) if not key.endswith(("/", "_$folder$")))
+    return sorted(key[start:] for key in keys if hidden or not _is_hidden(key.rpartition("/")[2]))
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #d8839aef
 def _last_entry(
@@ -287,18 +287,18 @@ def _last_entry(
 ) -> int:
     "The highest number of entries, 0 for none."
     low, step, high = 0, 1_000, None  # high: no entry is above it
-    at = low
+    start = low
     while True:
-        numbers, more = entries_after(at)
-        if numbers and not more:
+        numbers, is_truncated = entries_after(start)
+        if numbers and not is_truncated:
             return numbers[-1]
         if numbers:
             low, step = numbers[-1], step * 2
-        elif at == low:
+        elif start == low:
             return low
         else:
-            high = at
-        at = low + step if high is None else (low if high - low <= 1_000 else (low + high) // 2)
+            high = start
+        start = low + step if high is None else (low if high - low <= 1_000 else (low + high) // 2)
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #faeb5d06
 def get_object(s3: Any, bucket: str, key: str) -> tuple[bytes, str]:  # content, and its ETag
@@ -307,8 +307,8 @@ def get_object(s3: Any, bucket: str, key: str) -> tuple[bytes, str]:  # content,
 
     for attempt in range(_TRIES):
         try:
-            found = s3.get_object(Bucket=bucket, Key=key)
-            return found["Body"].read(), found["ETag"]
+            response = s3.get_object(Bucket=bucket, Key=key)
+            return response["Body"].read(), response["ETag"]
         except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError):
             if attempt == _TRIES - 1:
                 raise
@@ -345,8 +345,8 @@ def _exists(s3: Any, bucket: str, key: str) -> bool:
 
 def _is_decided(s3: Any, bucket: str, folder: str) -> bool:
     "Whether a state decides the entries of this journal. We do not check on AWS, which refuses a second put."
-    own = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)
-    return bool(own) and _exists(s3, bucket, f"{folder}/{_BY_STATE}")
+    endpoint = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)
+    return bool(endpoint) and _exists(s3, bucket, f"{folder}/{_BY_STATE}")
 
 
 def _let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
@@ -409,8 +409,8 @@ def _entries_after(s3: Any, bucket: str, folder: str, number: int) -> tuple[list
     "A page of a journal: the numbers after this one, and whether there are more."
     start = f"{folder}/{number:012d}.json"
     page = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/0", StartAfter=start)
-    found = (entry_number(one["Key"]) for one in page.get("Contents", ()))
-    return [number for number in found if number], page.get("IsTruncated", False)
+    numbers = (entry_number(entry["Key"]) for entry in page.get("Contents", ()))
+    return [number for number in numbers if number], page.get("IsTruncated", False)
 
 
 def _clear_bucket(s3: Any, bucket: str, folder: str, number: int) -> None:
