@@ -149,7 +149,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
     tables, state, position = some_tables(TABLES), open_state(config.state), applied(FILES, minutes)
     for table in tables:
         state.put_settings(table, key="id")
-        load_state(state, table, config.lake).lake.advance(
+        load_state(state, table, config.lake).lake.commit_position(
             Transaction(None, position.to_json(), "bench", (), ("id",))
         ).commit()
         load_state(state, table, config.lake)

@@ -39,7 +39,7 @@ def make_idle(state: SqliteState, landing: FolderLanding, lake: str, table: Tabl
     arrive(Path(landing.url(table)), ["LOAD00000001.parquet", *change_names(FILES)])
     table_state = load_state(state, table, lake)
     plan = plan_state(table_state, landing, 0)
-    table_state.lake.advance(Transaction(None, plan.after.to_json(), "bench", (), ("id",))).commit()
+    table_state.lake.commit_position(Transaction(None, plan.after.to_json(), "bench", (), ("id",))).commit()
 
 
 def measure_planning(where: Path) -> dict[str, float]:

@@ -20,7 +20,7 @@ from ..errors import NoPast
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.load_set import CutOff, first_cutoff, is_copy
 from ..landing.s3 import open_landing
-from ..state.position import Instruct, Position, identify_applied, tally
+from ..state.position import Instruct, Position, checksum, identify_applied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -263,7 +263,7 @@ def lost_older(
     if position is None or position.applied is None:
         return []
     there, count = _from_before(past, position), position.applied[0] - len(position.window)
-    if len(there) == count and tally(f.identity for f in there) == position.older:
+    if len(there) == count and checksum(f.identity for f in there) == position.older:
         return []
     files = f"{count:,} change file{'s' * (count != 1)}"
     names = f"from before the look-back window (from {position.window_start})"

@@ -14,7 +14,7 @@ from ..changes.read import ChangeFiles
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, equal_images, held_by, is_same_base, lost_of
 from ..landing.files import RawFile, change_order, day_before, for_shell
-from ..state.position import Position, reload_name, reread, tally
+from ..state.position import Position, checksum, reload_name, reread
 from ..storage.filesystem import fs_and_path
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def landed(past: Changelog) -> Position:
     "The position of a reader that has read all these files."
     times = max((f.time for f in past.files), default=0.0)
     cut = past.before[-1].path if past.before else ""
-    total = tally(f.identity for f in past.changes)
+    total = checksum(f.identity for f in past.changes)
     at = Position(past.number, past.load, listed_at=times, cut=cut, applied=total, emptied=past.emptied)
     if not past.changes:
         return at

@@ -16,7 +16,7 @@ from ..changes.schema import ROW
 from ..errors import Refused
 from .delta_log import DeltaLog
 from .open import Newest, OwnFiles, Version, session_settings
-from .outcome import Outcome
+from .outcome import MergeSource
 from .table import Transaction
 from ..storage.filesystem import is_bucket, spark_url
 
@@ -156,7 +156,7 @@ class DeltaTable(OwnFiles):
         return f"VACUUM: {removed:,} files removed" if removed else ""
 
     def merge(
-        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: MergeSource | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         table = f"delta.{quoted(spark_url(self.location))}"
         settings = {"commitInfo.userMetadata": note, "write.txnAppId": _APP, "write.txnVersion": str(_next(base))}

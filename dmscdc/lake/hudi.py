@@ -18,7 +18,7 @@ from ..changes.read import quoted
 from ..changes.schema import FILE, NO_OP, ROW
 from ..errors import FormatMissing, Refused
 from .open import Newest, OpenTable, Version
-from .outcome import GONE, Outcome, changed
+from .outcome import GONE, MergeSource, changed
 from .parquet.journal import name_prefix
 from .table import Commit, Transaction, frame_as_stored, stored_columns
 from ..landing.advice import Advice
@@ -189,7 +189,7 @@ class HudiTable(OpenTable):
             self.store.copy(f"{new}/{name}", f"{self.place}/{name}")
 
     def merge(
-        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: MergeSource | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         from pyspark.sql import functions as F
 
@@ -249,7 +249,7 @@ class HudiTable(OpenTable):
         operation: str,
     ) -> None:
         "Write rows, and roll the commit back if it does not follow the one that it was planned from."
-        planned = (base.strangers or (base.version,))[0].id if base else ""
+        planned = (base.foreign or (base.version,))[0].id if base else ""
         self._save(_storable(rows, transaction), self._options(transaction, operation, note, planned), self.location)
         our_version = next((version for version, _ in self._commits() if version.note == note), None)
         if our_version and not any(version.note == note for version in self.versions()):

@@ -20,7 +20,7 @@ from ..errors import CatalogError, Refused, UnsupportedStore
 from .glue import check_ours, drop_entry, find_entry, make_database, place_of
 from .iceberg_log import IcebergLog
 from .open import Newest, OwnFiles, Version, session_settings
-from .outcome import Outcome
+from .outcome import MergeSource
 from .table import Commit, Transaction
 from ..landing.files import TableRef
 from ..storage.filesystem import code_of, is_bucket
@@ -293,7 +293,7 @@ class IcebergTable(OwnFiles):
         self._tag(spark)
 
     def merge(
-        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: MergeSource | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         if outcome is None:
             nothing = self.frame(spark, base.top.id).limit(0)

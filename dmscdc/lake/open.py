@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..changes.read import quoted
 from ..changes.stage import Batch
 from ..errors import AlreadyExists, ColumnsGone, CommitConflict, LeftToFormat, Refused
-from .outcome import Outcome, as_wanted, changed, meet, merge_sql, whole
+from .outcome import MergeSource, as_wanted, changed, match_batch, merge_sql, whole
 from .parquet.journal import Entry, LakeFile, name_prefix, next_entry
 from .parquet.rewrite import hive_folder
 from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
 from .parquet.write import LARGEST, partition_values, sweep_orphans
 from dmscdc.lake.table import (
-    Clock,
     Commit,
+    CommitMetrics,
     LoadFiles,
+    MaintenancePlan,
     PendingCommit,
+    Stopwatch,
     Transaction,
-    Upkeep,
-    Written,
     frame_as_stored,
     frame_from_stored,
     from_facts,
@@ -107,7 +107,7 @@ class Newest:
     commit: Commit
     attempt: str
     top: Version  # the table's newest version, ours or not
-    strangers: tuple[Version, ...]  # newer versions of others that changed rows
+    foreign: tuple[Version, ...]  # newer versions of others that changed rows
     gone: tuple[str, ...] = ()  # columns of our commit that the table does not have any more
 
 
@@ -115,16 +115,16 @@ def newest_of(
     versions: Iterator[Version],  # newest first
 ) -> Newest | None:
     "The newest version with a note of ours."
-    strangers, top, columns = [], None, ()
+    foreign, top, columns = [], None, ()
     for version in versions:
         top, columns = top or version, columns or version.columns
         if facts := from_note(version.note):
             commit = from_facts(facts["number"], facts)
             our_names = [column.name for column in stored_columns(commit.schema, commit.op_column)]
             dropped = tuple(name for name in our_names if columns and name not in columns)
-            return Newest(version, commit, facts["attempt"], top, tuple(strangers), dropped)
+            return Newest(version, commit, facts["attempt"], top, tuple(foreign), dropped)
         if version.changes_rows:
-            strangers.append(version)
+            foreign.append(version)
     return None
 
 # %% ../../notebooks/07_lake/05_open.ipynb #86e5660c
@@ -143,10 +143,10 @@ class OpenCommit:
     rows: int  # of the table afterwards
     write: Callable[[str], None]  # makes the commit, with a note
     counts: Mapping[str, int] = field(default_factory=dict)  # batch rows by their effect
-    clock: Clock = field(default_factory=Clock)
+    clock: Stopwatch = field(default_factory=Stopwatch)
     by_format: str = ""  # why our tasks did not write it, where they could
 
-    def commit(self) -> Written:
+    def commit(self) -> CommitMetrics:
         "Make it the newest commit. Raises `CommitConflict`."
         self.table.check_base(self.transaction)
         with self.clock.step("commit"):
@@ -156,7 +156,7 @@ class OpenCommit:
         self.table.known.clear()
         files = {"rewritten": 0, "added": 0, "removed": 0, "kept": 0, "opened": 0, **version.files}
         size = {"bytes_written": version.bytes, "seconds": self.clock.seconds, "by_format": self.by_format}
-        return Written(head, **self.counts, files=files, **size)
+        return CommitMetrics(head, **self.counts, files=files, **size)
 
     def _written(self) -> Newest:
         "Write, and look whether it is ours that counts."
@@ -242,7 +242,7 @@ class OpenTable(FormatAdapter):
             )
 
     def merge(
-        self, spark: SparkSession, outcome: Outcome | None, transaction: Transaction, base: Newest, note: str
+        self, spark: SparkSession, outcome: MergeSource | None, transaction: Transaction, base: Newest, note: str
     ) -> None:
         "Apply the outcome of a batch, or only leave a note, in one commit. Here the whole table is written again."
         rows = self._rows(spark, base.top, base.commit)
@@ -343,7 +343,7 @@ class OpenTable(FormatAdapter):
             f"{self.location}: version {version.id} ({version.words}) was written by another program, so the table no "
             "longer "
             f"holds what the files say. Restore version {newest.version.id}, or load it again: {reload}"
-            for version in newest.strangers[:1]
+            for version in newest.foreign[:1]
         ]
 
     def check_base(self, transaction: Transaction) -> Newest | None:
@@ -384,10 +384,10 @@ class OpenTable(FormatAdapter):
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> OpenCommit:
         self.check_session(spark)
         self.check_layout(transaction)
-        base, clock = self.check_base(transaction), Clock()
+        base, clock = self.check_base(transaction), Stopwatch()
         rows = self._rows(spark, base.top, base.commit)
-        with clock.step("meet"):
-            outcome = meet(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
+        with clock.step("match_batch"):
+            outcome = match_batch(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
         types = {column.name: column.type for column in transaction.schema}
         if not base.commit.rows or any(types.get(column.name) != column.type for column in base.commit.schema):
             new = frame_as_stored(whole(spark, rows, outcome), transaction.op_column)
@@ -397,7 +397,7 @@ class OpenTable(FormatAdapter):
             write = partial(self.merge, spark, effective, transaction, base)
         return OpenCommit(self, transaction, base.commit.rows + outcome.added, write, outcome.counts, clock)
 
-    def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> OpenCommit:
+    def commit_position(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> OpenCommit:
         base = self.check_base(transaction)
         session = (spark or (lambda: open_session(format=self.format)))()
         self.check_session(session)
@@ -422,15 +422,15 @@ class OpenTable(FormatAdapter):
         "What was needed only before a time goes. Returns what was done, in words."
         return ""
 
-    def upkeep(self, before: str) -> Upkeep:
+    def plan_maintenance(self, before: str) -> MaintenancePlan:
         commits = [
             from_facts(facts["number"], facts) for version in self.versions() if (facts := from_note(version.note))
         ]
         newest = commits[0].number if commits else 1
         stay = [commit.number for commit in commits if commit.at >= before or not self.expires]
-        return Upkeep(tuple(filter(None, (self.packs, self.expires))), min(stay, default=newest))
+        return MaintenancePlan(tuple(filter(None, (self.packs, self.expires))), min(stay, default=newest))
 
-    def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
+    def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
         if (planned := self.newest()) is None:
             return
         if message := self._told(planned):  # our note above theirs would hide it
@@ -454,7 +454,7 @@ class OpenTable(FormatAdapter):
         self.merge(spark, None, transaction, newest, newest.version.note)
 
     def run_merge(
-        self, spark: SparkSession, outcome: Outcome, transaction: Transaction, target: str, **how: Any
+        self, spark: SparkSession, outcome: MergeSource, transaction: Transaction, target: str, **how: Any
     ) -> None:
         "The MERGE of an outcome into a table."
         view, op_column = f"dmscdc_{transaction.attempt}", transaction.op_column
@@ -519,9 +519,11 @@ class OwnFiles(OpenTable):
             return str(reason)
         return ""
 
-    def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
+    def commit_position(
+        self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None
+    ) -> PendingCommit:
         if not transaction.base:
-            return super().advance(transaction, spark)
+            return super().commit_position(transaction, spark)
         session = None
         if self.asks_session:
             session = (spark or (lambda: open_session(format=self.format)))()
@@ -529,7 +531,7 @@ class OwnFiles(OpenTable):
         try:
             return stage_position(self, transaction)
         except LeftToFormat:
-            return super().advance(transaction, spark if session is None else lambda: session)
+            return super().commit_position(transaction, spark if session is None else lambda: session)
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e8
 class FormatLog:  # a `lake.parquet.journal.Log`

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['GONE', 'key_bounds', 'as_wanted', 'Outcome', 'meet', 'inserts', 'changed', 'whole', 'merge_sql']
+__all__ = ['GONE', 'key_bounds', 'as_wanted', 'MergeSource', 'match_batch', 'inserts', 'changed', 'whole', 'merge_sql']
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #cfdda017
 def _rules(
@@ -158,7 +158,7 @@ def _stale(spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[s
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MergeSource:
     "What a batch makes of a table: written aside, and counted."
 
     batch: Batch
@@ -169,12 +169,12 @@ class Outcome:
     changes: bool  # whether a row is written, changed or removed
 
 
-def meet(
+def match_batch(
     spark: SparkSession,
     rows: DataFrame,  # of the table
     batch: Batch,
     url: str,  # a new folder
-) -> Outcome:
+) -> MergeSource:
     "Let the batch meet the table's rows, and write down what these become."
     from pyspark.sql import functions as F
 
@@ -203,11 +203,11 @@ def meet(
         "clashes": numbers["clash"],
     }
     changes = counts["inserted"] > 0 or numbers["idle"] < numbers["all"]
-    return Outcome(batch, url, bounds, counts, counts["inserted"] - numbers["gone"], changes)
+    return MergeSource(batch, url, bounds, counts, counts["inserted"] - numbers["gone"], changes)
 
 
 def _read(spark: SparkSession, batch: Batch, url: str) -> DataFrame:
-    "What `meet` has written."
+    "What `match_batch` has written."
     types = ", ".join(f"c{i} {column.type}" for i, column in enumerate(lake_columns(batch.schema)))
     flags = ", ".join(f"{name} boolean" for name in (*_FLAGS, "met"))
     return spark.read.schema(f"{types}, {flags}").parquet(read_url(url))
@@ -216,7 +216,7 @@ def _read(spark: SparkSession, batch: Batch, url: str) -> DataFrame:
 GONE = "_cdc_gone"  # a row that is removed
 
 
-def inserts(spark: SparkSession, outcome: Outcome) -> DataFrame:
+def inserts(spark: SparkSession, outcome: MergeSource) -> DataFrame:
     "Rows of the batch that the table does not have: Op, the source's columns, _cdc_file, _cdc_row."
     from pyspark.sql import functions as F
 
@@ -230,7 +230,7 @@ def inserts(spark: SparkSession, outcome: Outcome) -> DataFrame:
 
 def changed(
     spark: SparkSession,
-    outcome: Outcome,
+    outcome: MergeSource,
 ) -> DataFrame:  # the lake's columns, and _cdc_gone
     "The rows that change, at most one for each key."
     from pyspark.sql import functions as F
@@ -244,7 +244,7 @@ def changed(
 def whole(
     spark: SparkSession,
     rows: DataFrame,  # of the table
-    outcome: Outcome,
+    outcome: MergeSource,
 ) -> DataFrame:  # the lake's columns
     "The table after the batch, all rows: for a commit that changes the types of columns."
     names = [quoted(column.name) for column in lake_columns(outcome.batch.schema)]
@@ -258,7 +258,7 @@ def merge_sql(
     target: str,  # the table, quoted
     source: str,  # a view of `changed`
     columns: Schema,  # of the table, as its readers see them
-    outcome: Outcome,
+    outcome: MergeSource,
     evolves: bool = False,  # the table gets columns that it lacks
 ) -> str:
     "The MERGE of changed rows."

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['VERSIONS', 'SAMPLE', 'NEW', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out',
-           'set_otherwise', 'Written', 'PendingCommit', 'shown_row', 'lake_columns', 'stored_columns',
-           'frame_as_stored', 'frame_from_stored', 'to_facts', 'check_kinds', 'from_facts', 'Clock', 'version_of',
-           'versions', 'LoadFiles', 'PlainFile', 'Upkeep', 'LakeReader', 'LakeTable', 'open_table', 'open_lake']
+           'set_otherwise', 'CommitMetrics', 'PendingCommit', 'shown_row', 'lake_columns', 'stored_columns',
+           'frame_as_stored', 'frame_from_stored', 'to_facts', 'check_kinds', 'from_facts', 'Stopwatch', 'version_of',
+           'versions', 'LoadFiles', 'PlainFile', 'MaintenancePlan', 'LakeReader', 'LakeTable', 'open_table',
+           'open_lake']
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-006
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def set_otherwise(
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-017
 @dataclass(frozen=True)
-class Written:
+class CommitMetrics:
     "What one commit did to the table; rows are counted once per key."
 
     commit: Commit
@@ -161,7 +162,7 @@ class Written:
 class PendingCommit(Protocol):
     "A transaction whose files are staged; no reader sees them."
 
-    def commit(self) -> Written:
+    def commit(self) -> CommitMetrics:
         "Make it the newest commit. Raises `CommitConflict` if another commit has taken its number."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #9e6d40f0
@@ -270,7 +271,7 @@ def from_facts(
     )
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-020
-class Clock:
+class Stopwatch:
     "Seconds by step."
 
     def __init__(self) -> None:
@@ -337,7 +338,7 @@ class PlainFile:
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class MaintenancePlan:
     "What a table's upkeep would do."
 
     steps: tuple[str, ...] = ()  # in words
@@ -410,13 +411,15 @@ class LakeTable(LakeReader, Protocol):
     def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
         "Apply one batch; a batch that changes no row commits its position only."
 
-    def advance(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> PendingCommit:
+    def commit_position(
+        self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None
+    ) -> PendingCommit:
         "Commit a position without rows. A format that needs Spark for it calls `spark`."
 
-    def upkeep(self, before: str) -> Upkeep:
-        "What `keep_up` would do, with what was needed until a time, like the `at` of a commit. No Spark, no change."
+    def plan_maintenance(self, before: str) -> MaintenancePlan:
+        "What `maintain` would do, with what was needed until a time, like the `at` of a commit. No Spark, no change."
 
-    def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
+    def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
         "Small files become few, and what no commit since then needs goes. Yields what was done, after each step."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-033

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from ..changes.read import check_key
 from ..changes.schema import Footer, Schema, evolve, read_footers
 from ..errors import Refused
-from ..lake.table import Clock, Commit, Transaction, Written
+from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from ..landing.advice import Advice
 from ..landing.files import RawFile, change_order
 from .arrivals import Plan, count
-from .results import LoadResult, OpenSession, PendingLoad, Task
+from .results import LoadResult, OpenSession, StagedLoad, TableContext
 from ..state.position import Instruct, Position
 
 # %% auto #0
@@ -40,14 +40,14 @@ def ahead_of(
     )
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #8d732484
-def _raw_footers(task: Task, plan: Plan) -> list[Footer]:
+def _raw_footers(task: TableContext, plan: Plan) -> list[Footer]:
     "Footers of raw files: the first of the load, the last one applied, and all that wait."
     applied = [RawFile(path, size, 0) for path, size in plan.before.window]
     files = (*plan.before.load_files[:1], *applied, *plan.changes)
     return read_footers({file.path: task.landing.url(task.table, file.path) for file in files})
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #e136f6d4
-def adopted_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
+def adopted_schema(task: TableContext, plan: Plan, footers: list[Footer]) -> Schema:
     "The source's columns as the lake will hold them: of raw files first, which have their order. Raises `Refused`."
     table = str(task.table)
     schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
@@ -61,9 +61,9 @@ def adopted_schema(task: Task, plan: Plan, footers: list[Footer]) -> Schema:
     return schema
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #adf0dbaa
-def prepare_adoption(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+def prepare_adoption(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The lake of the 2019 solution becomes the table's first commit, at the position before. Raises `Refused`."
-    clock = Clock()
+    clock = Stopwatch()
     try:
         with clock.step("footers"):
             files = task.lake.to_migrate(task.partition)
@@ -75,9 +75,9 @@ def prepare_adoption(spark: OpenSession, task: Task, plan: Plan, head: Commit | 
         advice = f"`{Advice.RELOAD_KEEP(task.table)}` loads the table again instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {advice}", error.rows) from error
 
-    def result(written: Written) -> LoadResult:
+    def result(written: CommitMetrics) -> LoadResult:
         fact = f"{count(len(files.urls), 'file')} of the 2019 lake taken over, {count(written.commit.rows, 'row')}"
         message = f"{fact}, equal to the source for certain only after a reconcile or a reload"
         return LoadResult(written, seconds=clock.seconds | written.seconds, message=message)
 
-    return PendingLoad(pending, result)
+    return StagedLoad(pending, result)

@@ -12,7 +12,7 @@ from ..errors import Word
 from ..landing.advice import Advice
 from ..landing.files import Listing, RawFile, TableRef, change_order, day_before
 from ..landing.load_set import clock
-from ..state.position import Instruct, Position, fit_window, identify_applied, less, plus, tally
+from ..state.position import Instruct, Position, checksum, fit_window, identify_applied, less, plus
 
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
@@ -30,7 +30,7 @@ def advance(
     "The position after a commit."
     now = dict(file.identity for file in applied)
     applied_before = [name for name in (*(file.identity for file in older), *base.window) if name[0] in now]
-    total = base.applied and plus(less(base.applied, tally(applied_before)), tally(now.items()))
+    total = base.applied and plus(less(base.applied, checksum(applied_before)), checksum(now.items()))
     names = {**dict(base.window), **now}
     newest = max([base.last, *names], key=change_order)
     start = min(base.window_start, known_from or base.window_start, key=change_order)
@@ -126,7 +126,7 @@ def is_copied(arrivals: Arrivals, position: Position) -> bool:
     applied = arrivals.applied + arrivals.other
     late = [file for file in arrivals.too_late if file.order > position.floor]
     if position.applied and len(late) >= position.applied[0] - len(position.window):  # else some are gone, who knows
-        if tally(file.identity for file in late) != position.older:
+        if checksum(file.identity for file in late) != position.older:
             return False
     return (
         len(arrivals.too_late) > (not applied)

@@ -23,7 +23,7 @@ from ..landing.files import RawFile
 from .arrivals import Plan
 from .columns import columns_after, partition_texts, refuse_unfit
 from .raw_files import OpenFiles, open_files
-from .results import Task
+from .results import TableContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,12 +52,12 @@ def rows_by_file(rows: Iterable[RawRow]) -> dict[str, Collection[int]]:
     return rows_of
 
 # %% ../../notebooks/08_load/08_batch.ipynb #cell-022
-def load_file(task: Task, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
+def load_file(task: TableContext, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
     "The first file of the load, unless it is CSV."
     return {file.path: task.landing.url(task.table, file.path) for file in load[:1] if not is_csv(file.path)}
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b0cd4304
-def change_sequence(task: Task, files: ChangeFiles, load: Sequence[RawFile]) -> str:
+def change_sequence(task: TableContext, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
     return sequence_column(files, load_file(task, load))
 
@@ -102,7 +102,7 @@ def _kinds_of(plan: Plan, resumed: Sequence[RawFile]) -> dict[str, str]:  # by p
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b360b888
 def read_batch(
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
@@ -121,7 +121,7 @@ def read_batch(
     return reading.skip(skipped)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #bf913e45
-def applied_changes(task: Task, head: Commit, files: Sequence[RawFile]) -> ChangeFiles:
+def applied_changes(task: TableContext, head: Commit, files: Sequence[RawFile]) -> ChangeFiles:
     "Applied files, read for a comparison: with the table's columns and theirs. Raises `Refused`."
     opened = open_files(task, files, head)
     evolution = evolve(str(task.table), head.schema, opened.footers)
@@ -130,7 +130,7 @@ def applied_changes(task: Task, head: Commit, files: Sequence[RawFile]) -> Chang
 # %% ../../notebooks/08_load/08_batch.ipynb #6ca48fb4
 def fold_files(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     files: ChangeFiles,
     url: str,  # a new folder
     load: Sequence[RawFile] = (),  # the load set that the table stands on
@@ -166,7 +166,7 @@ class FoldedBatch:
     note_useless: str = ""  # a column looks like a change sequence, and does not order the changes
 
 # %% ../../notebooks/08_load/08_batch.ipynb #04999d95
-def check_batch(task: Task, files: ChangeFiles, batch: Batch) -> None:
+def check_batch(task: TableContext, files: ChangeFiles, batch: Batch) -> None:
     "Raise `Refused` for rows that cannot be applied."
     if batch.folded.bad and not task.aside:
         refuse_bad(str(task.table), batch.folded)
@@ -176,7 +176,7 @@ def check_batch(task: Task, files: ChangeFiles, batch: Batch) -> None:
         refuse_unfit(task, batch.folded.unfit)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f707d653
-def _refuse_image(task: Task, files: ChangeFiles, insert: Place) -> None:
+def _refuse_image(task: TableContext, files: ChangeFiles, insert: Place) -> None:
     "Raise `Refused`: a column looks like a before image, and an insert has a value there, which DMS never writes."
     columns = ", ".join(files.images.values())
     raise Refused(

@@ -15,7 +15,7 @@ from ..errors import Refused
 from ..lake.table import Commit
 from ..landing.advice import Advice
 from ..landing.files import for_shell
-from .results import Task
+from .results import TableContext
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ['check_columns', 'partition_texts', 'has_unfit', 'refuse_unfit', 'col
 
 # %% ../../notebooks/08_load/05_columns.ipynb #cell-010
 def check_columns(
-    task: Task,
+    task: TableContext,
     schema: Schema,  # the source's columns as the lake will hold them
     footers: Sequence[Footer],
     head: Commit | None = None,  # None: the table is made anew
@@ -43,7 +43,7 @@ def check_columns(
     _check_once(task, "partition", task.partition)
 
 # %% ../../notebooks/08_load/05_columns.ipynb #afebabde
-def _check_partition(task: Task, schema: Schema, column: str) -> None:
+def _check_partition(task: TableContext, schema: Schema, column: str) -> None:
     "A partition column is one of the table, and can name folders where the lake has them. Raises `Refused`."
     types = {known_column.name: known_column.type for known_column in schema}
     advice = f"Set another: {Advice.SET(task.table, '--partition …')}"
@@ -62,7 +62,7 @@ def _check_partition(task: Task, schema: Schema, column: str) -> None:
         )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #240e88dc
-def _check_once(task: Task, setting: str, columns: Sequence[str]) -> None:
+def _check_once(task: TableContext, setting: str, columns: Sequence[str]) -> None:
     "A setting names each column once. Raises `Refused`."
     once = ",".join(dict.fromkeys(columns))
     if len(set(columns)) < len(columns):
@@ -73,7 +73,7 @@ def _check_once(task: Task, setting: str, columns: Sequence[str]) -> None:
 
 # %% ../../notebooks/08_load/05_columns.ipynb #633eee0e
 def partition_texts(
-    task: Task,
+    task: TableContext,
     schema: Schema,
 ) -> tuple[str, ...]:
     "Partition columns that hold texts, where these become names of folders."
@@ -92,7 +92,7 @@ def has_unfit(column: str) -> SparkColumn:
     return value.isin("", HIVE_NULL) | value.contains("\0") | (size > bytes_left(column))
 
 # %% ../../notebooks/08_load/05_columns.ipynb #4078fc79
-def refuse_unfit(task: Task, unfit: UnfitText) -> None:
+def refuse_unfit(task: TableContext, unfit: UnfitText) -> None:
     "Raise `Refused` for a text that no folder can be called: the alternative is to change the value silently."
     raise Refused(
         f"{task.table}: row {unfit.row + 1:,} of {unfit.path}: partition column {unfit.column} "
@@ -112,7 +112,7 @@ def _reason_unfit(value: str) -> str:
     return f"is {value[:40]!r}… of {len(value.encode()):,} bytes, more than a folder's name can hold"
 
 # %% ../../notebooks/08_load/05_columns.ipynb #cell-027
-def columns_after(task: Task, head: Commit | None, footers: Sequence[Footer]) -> Evolution:
+def columns_after(task: TableContext, head: Commit | None, footers: Sequence[Footer]) -> Evolution:
     "What the table's columns become by change files. Raises `Refused`."
     check_ops(str(task.table), footers)
     absent = Position.from_json(head.position).absent if head else ()
@@ -147,7 +147,7 @@ def replaced_columns(
     return (*added, *removed, *changed)
 
 # %% ../../notebooks/08_load/05_columns.ipynb #22c97e9f
-def note_number(task: Task, schema: Schema) -> str:  # "" where it is a text, or there is none
+def note_number(task: TableContext, schema: Schema) -> str:  # "" where it is a text, or there is none
     "A change sequence whose type rounds it: what a person must know."
     rounded = next((column for column in schema if column.name.upper() == STANDARD and column.type != "string"), None)
     if not rounded:

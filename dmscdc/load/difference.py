@@ -13,11 +13,11 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles
 from ..changes.schema import Schema
-from ..lake.table import Clock, Commit, Transaction, Written
+from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from .arrivals import Plan
 from .columns import replaced_columns
 from .raw_files import files_of
-from .results import NAMED, LoadResult, PendingLoad, Task, note_too_fine
+from .results import NAMED, LoadResult, StagedLoad, TableContext, note_too_fine
 from ..state.position import Position, reload_name
 from ..storage.filesystem import new_fs_and_path
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ['takes_difference', 'compare_with_table', 'pending_difference']
 
 # %% ../../notebooks/08_load/06_difference.ipynb #e240eabc
-def takes_difference(task: Task, plan: Plan, head: Commit | None, schema: Schema) -> bool:
+def takes_difference(task: TableContext, plan: Plan, head: Commit | None, schema: Schema) -> bool:
     "Whether a new load is compared with the table instead of replacing it."
     if task.reload != "difference" or not (head and head.rows and task.key):
         return False
@@ -41,7 +41,7 @@ def takes_difference(task: Task, plan: Plan, head: Commit | None, schema: Schema
 # %% ../../notebooks/08_load/06_difference.ipynb #d3201c34
 def compare_with_table(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     transaction: Transaction,
     load: ChangeFiles,
@@ -58,24 +58,24 @@ def compare_with_table(
 # %% ../../notebooks/08_load/06_difference.ipynb #c7a8bbd0
 def pending_difference(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     transaction: Transaction,
     load: ChangeFiles,
     difference: Difference,
     quarantined: Sequence[SetAside],  # rows of the load that cannot be applied
     note: str,  # what a person must know of them
-    clock: Clock,
-) -> PendingLoad:
+    clock: Stopwatch,
+) -> StagedLoad:
     "The difference as a batch, or only the position where there is none."
     if difference.batch.folded.keys:
         pending = task.lake.apply(spark, difference.batch, transaction)
     else:
-        pending = task.lake.advance(transaction, lambda: spark)
+        pending = task.lake.commit_position(transaction, lambda: spark)
     rows = load.rows - len(quarantined)
     unchanged = rows - difference.inserted - difference.updated
 
-    def result(written: Written) -> LoadResult:
+    def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(
             replace(written, unchanged=written.unchanged + unchanged),  # the lake was given only what differs
             files=files_of(plan.load, load.footers, {file.path: "load" for file in plan.load}),
@@ -87,4 +87,4 @@ def pending_difference(
             not_applied=tuple(quarantined[:NAMED]),
         )
 
-    return PendingLoad(pending, result)
+    return StagedLoad(pending, result)

@@ -13,12 +13,12 @@ from ..changes.read import NAME, ChangeFiles, digits_in, proves, read_changes, s
 from ..changes.schema import FILE, OP, OURS, ROW, ddl
 from ..changes.stage import Batch
 from ..errors import Refused
-from ..lake.table import Commit, PendingCommit, Transaction, Written
+from ..lake.table import Commit, CommitMetrics, PendingCommit, Transaction
 from ..landing.advice import Advice
 from ..landing.files import RawFile, change_order, for_shell
 from .arrivals import Plan, advance, count, some
 from .batch import RawRow
-from .results import LoadResult, OpenSession, PendingLoad, Task
+from .results import LoadResult, OpenSession, StagedLoad, TableContext
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -115,16 +115,16 @@ def from_before_emptied(
     return [RawRow(row[FILE], row[ROW]) for row in rows.where(is_old).select(FILE, ROW).distinct().collect()]
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #ca032115
-def emptied_table(spark: OpenSession, task: Task, head: Commit, position: Position) -> PendingCommit:
+def emptied_table(spark: OpenSession, task: TableContext, head: Commit, position: Position) -> PendingCommit:
     "The table without rows, with the columns that it has."
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     if not head.rows:
-        return task.lake.advance(transaction, spark)
+        return task.lake.commit_position(transaction, spark)
     empty = spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
     return task.lake.replace(spark(), empty, transaction, 0, 0)
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #6d61494e
-def _check_truncate(task: Task, before: Position, file: RawFile, row: int) -> None:
+def _check_truncate(task: TableContext, before: Position, file: RawFile, row: int) -> None:
     "A TRUNCATE whose place among what was applied is known. Raises `Refused`."
     place = f"row {row + 1:,} of {file.path} empties the table (TRUNCATE)"
     if before.base_files and file.time < min(load_file.time for load_file in before.base_files):
@@ -161,12 +161,12 @@ def _position_on(emptied: Emptied, before: Position, after: Position) -> Positio
 # %% ../../notebooks/08_load/12_emptied.ipynb #997f7f5f
 def prepare_truncated(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # of the batch, in order
     emptied: Emptied,
-) -> PendingLoad:
+) -> StagedLoad:
     "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
     path, row = emptied.last
     file = next(batch_file for batch_file in files if batch_file.path == path)
@@ -191,14 +191,14 @@ def prepare_truncated(
         message = f"{message}; {count(len(needless))} before it not needed ({some(needless)})"
     notes = (_note_disorder(task, file, row),) if emptied.disorder else ()
 
-    def result(written: Written) -> LoadResult:
+    def result(written: CommitMetrics) -> LoadResult:
         removed = replace(written, deleted=head.rows)
         return LoadResult(removed, keys=head.rows, message=message, notes=notes, doubts=notes, emptied=head.rows)
 
-    return PendingLoad(emptied_table(spark, task, head, position), result, later_plan)
+    return StagedLoad(emptied_table(spark, task, head, position), result, later_plan)
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #049a25f6
-def _note_disorder(task: Task, file: RawFile, row: int) -> str:
+def _note_disorder(task: TableContext, file: RawFile, row: int) -> str:
     "Rows that come before a TRUNCATE by their file, and after it by their change sequence."
     return (
         f"{file.path}: rows before the TRUNCATE in row {row + 1:,} have later change sequences; the order "

@@ -22,7 +22,7 @@ from dmscdc.changes.quarantine import (
 )
 from ..changes.tasks import is_small
 from ..errors import Unreadable
-from ..lake.table import Clock, Commit, Transaction, Written
+from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from ..landing.files import RawFile, change_order
 from .arrivals import Plan, count
 from .batch import FoldedBatch, RawRow, Reading, change_sequence, check_batch, fold_files, read_batch
@@ -33,7 +33,7 @@ from .notes import note_useless
 from .outcome import list_not_applied, result_of
 from .raw_files import after_drop, open_files, put_aside, read_by, unreadable
 from .resent import left_out_before, passed_rows, sent_before_load
-from .results import NAMED, LoadResult, OpenSession, PendingLoad, Task
+from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
 from ..spark.session import SessionOnDemand
 from ..state.position import Instruct, Position
@@ -47,11 +47,11 @@ __all__ = ['prepare_changes', 'prepare_empty']
 # %% ../../notebooks/08_load/16_incremental.ipynb #373d21c3
 def _open_batch(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
-    clock: Clock,
+    clock: Stopwatch,
     skipped: Mapping[RawRow, str] = MappingProxyType({}),  # with the reason
     resumed: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
 ) -> Reading:
@@ -65,18 +65,20 @@ def _open_batch(
     return reading
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #20af852a
-def _fold(spark: SparkSession, task: Task, plan: Plan, head: Commit, reading: Reading, name: str) -> FoldedBatch:
+def _fold(
+    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, reading: Reading, name: str
+) -> FoldedBatch:
     "Fold the rows of a batch, in a folder of a name that no fold of this reading has used."
     url = f"{_staged(task, reading)}/{name}"
     return FoldedBatch(reading, fold_files(spark, task, reading.changes, url, plan.after.load_files, head.schema))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #8aeb9f94
-def _staged(task: Task, reading: Reading) -> str:
+def _staged(task: TableContext, reading: Reading) -> str:
     "Where a batch is staged."
     return f"{task.lake.staging_dir(reading.transaction)}/staged"
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #aa7ee950
-def _truncates(spark: OpenSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch) -> Emptied | None:
+def _truncates(spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch) -> Emptied | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
     if not (folded.batch.folded.bad and task.empties):  # to the fold such a row is a bad one
         return None
@@ -94,7 +96,7 @@ def _truncates(spark: OpenSession, task: Task, plan: Plan, head: Commit, folded:
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #7fa6a152
 def _without_obsolete(
-    spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch, truncates: Emptied | None
+    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, truncates: Emptied | None
 ) -> FoldedBatch:
     "The batch without what was sent again from before the load, or from before a TRUNCATE."
     reading = folded.reading
@@ -110,7 +112,7 @@ def _without_obsolete(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #b44549fc
 def _fold_batch(
-    spark: OpenSession, task: Task, plan: Plan, head: Commit, reading: Reading, clock: Clock
+    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, reading: Reading, clock: Stopwatch
 ) -> FoldedBatch | Emptied:
     "The batch, folded; or the TRUNCATE that comes first. Raises `Refused`."
     on_demand = SessionOnDemand(spark)
@@ -126,7 +128,7 @@ def _fold_batch(
 # %% ../../notebooks/08_load/16_incremental.ipynb #69a17d0e
 def _meet_applied(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -143,7 +145,9 @@ def _meet_applied(
     return replace(folded, earlier=tuple(earlier))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #e3100a17
-def _without_passed(spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch) -> FoldedBatch:
+def _without_passed(
+    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+) -> FoldedBatch:
     "The batch without changes that rows of the table have passed."
     passed = passed_rows(spark, task, head, folded.reading.changes, folded.batch) if task.key else []
     if not passed:
@@ -154,12 +158,12 @@ def _without_passed(spark: SparkSession, task: Task, plan: Plan, head: Commit, f
 # %% ../../notebooks/08_load/16_incremental.ipynb #f1a5147e
 def _fold_with_applied(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
     files: Sequence[RawFile],  # of both, in order
-    clock: Clock,
+    clock: Stopwatch,
 ) -> FoldedBatch | Emptied:
     "The batch and the applied files that it repeats, folded together. Raises `Refused`."
     reading = folded.reading
@@ -176,7 +180,9 @@ def _fold_with_applied(
     return replace(refolded, never_seen=unseen, older=folded.older + refolded.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #666cd9b7
-def _fold_keyless(spark: SparkSession, task: Task, plan: Plan, head: Commit, folded: FoldedBatch) -> FoldedBatch:
+def _fold_keyless(
+    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+) -> FoldedBatch:
     "The batch of a table without a key, without what repeats the load or was sent again. Raises `Refused`."
     reading = folded.reading
     changes = reading.changes
@@ -199,7 +205,7 @@ def _fold_keyless(spark: SparkSession, task: Task, plan: Plan, head: Commit, fol
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #073cf12a
-def _with_remarks(spark: OpenSession, task: Task, head: Commit, folded: FoldedBatch) -> FoldedBatch:
+def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: FoldedBatch) -> FoldedBatch:
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.folded
     changes = folded.reading.changes
@@ -227,14 +233,14 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
 # %% ../../notebooks/08_load/16_incremental.ipynb #cell-028
 def _prepare_batch(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
     unreadable_files: Mapping[str, str],  # path -> reason; they are put aside
-) -> PendingLoad:
+) -> StagedLoad:
     "Fold files onto the table. Raises `Refused`."
-    clock = Clock()
+    clock = Stopwatch()
     reading = _open_batch(spark, task, plan, head, files, clock)
     folded = _fold_batch(spark, task, plan, head, reading, clock)
     if isinstance(folded, FoldedBatch):
@@ -254,19 +260,19 @@ def _prepare_batch(
     position, not_applied = list_not_applied(spark, task, plan, head, folded, unreadable_files, position)
     transaction = replace(folded.reading.transaction, position=position.to_commit())
     pending = task.lake.apply(on_demand, folded.batch, transaction)
-    return PendingLoad(
+    return StagedLoad(
         pending, lambda written: result_of(spark, task, plan, head, folded, not_applied, clock.seconds, written)
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
 def _only_aside(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],
     unreadable_files: Mapping[str, str],  # path -> reason
-) -> PendingLoad:
+) -> StagedLoad:
     "A batch of which no file can be read: only the position moves."
     before = Position.from_json(head.position)
     rows = [SetAside(path, None, reason) for path, reason in unreadable_files.items()]
@@ -277,13 +283,13 @@ def _only_aside(
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     message = f"{count(len(unreadable_files), 'file')} put aside"
 
-    def result(written: Written) -> LoadResult:
+    def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(written, notes=(note,), message=message, not_applied=tuple(rows[:NAMED]))
 
-    return PendingLoad(task.lake.advance(transaction, spark), result)
+    return StagedLoad(task.lake.commit_position(transaction, spark), result)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #ed08beec
-def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
+def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Commit) -> StagedLoad:
     "Fold change files onto the table. Raises `Refused`."
     files = sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda file: file.order)
     try:
@@ -298,7 +304,7 @@ def prepare_changes(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     return _prepare_batch(spark, task, plan, head, readable, unreadable_files)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #31de4e75
-def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
     try:
         footers = open_files(task, plan.changes, head).footers
@@ -312,4 +318,4 @@ def prepare_empty(spark: OpenSession, task: Task, plan: Plan, head: Commit | Non
     position = Position(applied=(0, 0)).to_commit()
     settings = ((), task.key, task.partition)
     transaction = Transaction(head, position, task.run, *settings, op_column="" if head else task.op_column)
-    return PendingLoad(task.lake.advance(transaction, spark))
+    return StagedLoad(task.lake.commit_position(transaction, spark))

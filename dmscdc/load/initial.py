@@ -17,13 +17,13 @@ from ..changes.read import ChangeFiles, change_files, quoted, read_changes, refu
 from ..changes.schema import FILE, OP, ROW, check_same, evolve, holds_only
 from ..changes.tasks import check_sound, is_small
 from ..errors import LostRows, Refused
-from ..lake.table import Clock, Commit, LoadFiles, PendingCommit, Transaction, Written
+from ..lake.table import Commit, CommitMetrics, LoadFiles, PendingCommit, Stopwatch, Transaction
 from ..landing.advice import Advice
 from .arrivals import Plan
 from .columns import check_columns, has_unfit, note_number, partition_texts, refuse_unfit, replaced_columns
 from .difference import compare_with_table, pending_difference, takes_difference
 from .raw_files import OpenFiles, files_of, load_rows_aside, open_files, put_aside, read_by, without_aside
-from .results import NAMED, LoadResult, OpenSession, PendingLoad, Task, note_too_fine
+from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext, note_too_fine
 from ..spark.session import SessionOnDemand
 from ..state.position import Position
 
@@ -36,7 +36,7 @@ __all__ = ['load_rows', 'replace_table', 'after_load', 'prepare_load']
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-008
 def load_rows(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     load: ChangeFiles,
     number: int,  # of the load
     quarantined: int = 0,  # how many of the rows are put aside
@@ -51,7 +51,7 @@ def load_rows(
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #fa8500f6
-def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, has_aside: bool = False) -> None:
+def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, has_aside: bool = False) -> None:
     """`Op` of a load row is I, where there is one: another value is a column of the source, which ours would replace.
 
     Raises `Refused`."""
@@ -70,7 +70,9 @@ def _check_load_ops(spark: SparkSession, task: Task, files: ChangeFiles, has_asi
         )
 
 # %% ../../notebooks/08_load/07_initial.ipynb #27406b45
-def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles, quarantined: Sequence[SetAside] = ()) -> None:
+def _check_rows(
+    spark: SparkSession, task: TableContext, files: ChangeFiles, quarantined: Sequence[SetAside] = ()
+) -> None:
     "The key identifies the rows of a load, and each partition can name a folder. Raises `Refused`."
     _check_load_ops(spark, task, files, bool(quarantined))
     if task.key and quarantined:
@@ -86,7 +88,7 @@ def _check_rows(spark: SparkSession, task: Task, files: ChangeFiles, quarantined
 # %% ../../notebooks/08_load/07_initial.ipynb #4ca082ef
 def replace_table(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     transaction: Transaction,
     load: ChangeFiles,
     number: int,  # of the load
@@ -122,7 +124,7 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
 def _position_of_load(
-    task: Task, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
+    task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
     "Where the table stands once the load is committed."
     position = read_by(after_load(plan) if plan.changes else plan.after, opened)
@@ -130,7 +132,7 @@ def _position_of_load(
     return put_aside(task, position, head, Position(), (), quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
-def _open_load(task: Task, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
+def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
     "The files of a load, with the columns that the table gets. Raises `Refused`."
     schema = evolve(str(task.table), (), opened.footers).schema
     if task.schema_policy == "strict":
@@ -139,9 +141,9 @@ def _open_load(task: Task, opened: OpenFiles, head: Commit | None) -> ChangeFile
     return change_files(opened.footers, opened.urls, schema)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-012
-def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The table becomes the load set. Raises `Refused`."
-    clock = Clock()
+    clock = Stopwatch()
     on_demand = SessionOnDemand(spark)
     with clock.step("footers"):
         opened = open_files(task, plan.load, head)
@@ -161,18 +163,18 @@ def prepare_load(spark: OpenSession, task: Task, plan: Plan, head: Commit | None
             difference = compare_with_table(spark(), task, plan, transaction, load, rows)
         return pending_difference(spark(), task, plan, transaction, load, difference, quarantined, note, clock)
     pending = replace_table(on_demand, task, transaction, load, plan.load_number, len(quarantined))
-    return PendingLoad(pending, lambda written: _load_result(task, plan, head, load, quarantined, note, clock, written))
+    return StagedLoad(pending, lambda written: _load_result(task, plan, head, load, quarantined, note, clock, written))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d41b285b
 def _load_result(
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit | None,
     load: ChangeFiles,
     quarantined: Sequence[SetAside],
     note: str,
-    clock: Clock,
-    written: Written,
+    clock: Stopwatch,
+    written: CommitMetrics,
 ) -> LoadResult:
     "What the commit of a load did."
     notes = [note, note_too_fine(task.table, written.commit), note_number(task, load.schema)]

@@ -31,7 +31,7 @@ from ..landing.advice import Advice
 from ..landing.files import RawFile, for_shell
 from .arrivals import count, some
 from .batch import RawRow, applied_changes, load_file, rows_by_file
-from .results import Task
+from .results import TableContext
 from ..state.position import Position
 from ..storage.filesystem import spark_url
 
@@ -115,7 +115,7 @@ def _had_by(
 # %% ../../notebooks/08_load/09_keyless.ipynb #c9c8cffa
 def rows_sent_again(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     head: Commit,
     files: ChangeFiles,
     batch: Batch,
@@ -162,7 +162,7 @@ _SHORTLY = timedelta(minutes=15)  # after the load, in which DMS still writes fi
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #b275981e
 def repeats_of_load(
-    spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, raw_files: Sequence[RawFile]
+    spark: SparkSession, task: TableContext, head: Commit, files: ChangeFiles, raw_files: Sequence[RawFile]
 ) -> list[RawRow]:
     "Inserts of a table without a key that are equal to rows of its load, in files closed until shortly after it."
     load = Position.from_json(head.position)
@@ -180,7 +180,7 @@ def repeats_of_load(
     return [RawRow(*place) for place in doubles(ordered_rows(spark, chosen), of_load, names)]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #0782a54a
-def note_repeated(task: Task, rows: int) -> list[str]:
+def note_repeated(task: TableContext, rows: int) -> list[str]:
     "Rows that stand in the load and behind it."
     if not rows:
         return []
@@ -207,7 +207,7 @@ def _drop_rows(spark: SparkSession, batch: Batch, rows: Sequence[RawRow], url: s
 # %% ../../notebooks/08_load/09_keyless.ipynb #c497149f
 def apply_without_key(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     files: ChangeFiles,
     batch: Batch,
     repeats: Sequence[RawRow],  # rows that are left out, because they repeat others
@@ -229,7 +229,7 @@ def apply_without_key(
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #9771d3da
 def note_missed(
-    task: Task,
+    task: TableContext,
     misses: int,
     early: Sequence[RawFile],  # files of the batch that were put before the load
     is_first: bool,  # nothing was applied between the load and these files
@@ -259,7 +259,7 @@ def note_missed(
     return [f"{fact}A reload makes it certain: {Advice.RELOAD(task.table)}"]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #f50750cf
-def note_left_out(task: Task, left_out: LeftOut) -> str:
+def note_left_out(task: TableContext, left_out: LeftOut) -> str:
     "Updates and deletes of a table without a key; else empty."
     if not left_out.total:
         return ""

@@ -63,13 +63,13 @@ def maintain(
         raise UnknownTable(f"no table {table} in the state: {Advice.LIST()}")
     there = open_lake(item, lake, catalog)
     if spark is None:
-        planned = there.upkeep(since)
+        planned = there.plan_maintenance(since)
         return Maintained(table, item.format, planned.steps, planned.oldest)
     with leased(known, table, "", 0) as renew:
         if lost := load_state(known, table, lake, item.format, catalog).lost:
             raise Refused(f"{table}: {lost}")
-        oldest, done = there.upkeep(since).oldest, []
-        for words in there.keep_up(lambda: spark(item.format), since):
+        oldest, done = there.plan_maintenance(since).oldest, []
+        for words in there.maintain(lambda: spark(item.format), since):
             renew()
             done.append(words)
         load_state(known, table, lake, item.format, catalog)  # a commit of upkeep has a number of its own

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from ..changes.read import ChangeFiles, useless_sequence
 from ..changes.schema import Schema
 from ..changes.stage import Batch
-from ..lake.table import Commit, Written
+from ..lake.table import Commit, CommitMetrics
 from ..landing.advice import Advice
 from ..landing.files import RawFile
 from .arrivals import count, some
-from .results import Task
+from .results import TableContext
 from ..state.position import Position
 
 # %% auto #0
@@ -22,7 +22,7 @@ __all__ = ['note_sequence', 'note_unproven', 'note_late', 'note_disorder', 'note
            'note_unmatched', 'say_on_top']
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-024
-def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
+def note_sequence(task: TableContext, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds: nobody can tell any more which change was the later."
     start = batch.folded.lowest
     if not start or task.from_stream:
@@ -42,7 +42,7 @@ def note_sequence(task: Task, base: Commit, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #b57d1a8d
-def note_unproven(task: Task, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
+def note_unproven(task: TableContext, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
     "Rows without a change sequence in a table whose changes had one."
     if not before.sequence or not batch.folded.unproven or task.from_stream:
         return ""
@@ -60,7 +60,7 @@ def _is_proven(batch: Batch) -> bool:
     return bool(batch.folded.keys) and not batch.folded.unproven
 
 # %% ../../notebooks/08_load/14_notes.ipynb #7fab8ebc
-def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
+def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them."
     if not late or not batch.folded.met or _is_proven(batch):
         return ""
@@ -71,7 +71,7 @@ def note_late(task: Task, batch: Batch, late: Sequence[RawFile]) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026
-def note_disorder(task: Task, batch: Batch) -> str:
+def note_disorder(task: TableContext, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch."
     example = batch.folded.against
     if not example or task.from_stream:
@@ -85,7 +85,7 @@ def note_disorder(task: Task, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #1c9b8eb2
-def note_useless(task: Task, files: ChangeFiles) -> str:
+def note_useless(task: TableContext, files: ChangeFiles) -> str:
     "A column that looks like a change sequence and does not order the changes."
     reason = useless_sequence(files)
     if not reason:
@@ -96,7 +96,7 @@ def note_useless(task: Task, files: ChangeFiles) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #c1d86e07
-def note_clashes(task: Task, written: Written) -> str:
+def note_clashes(task: TableContext, written: CommitMetrics) -> str:
     "Rows that took the key of another row, which had not left it before in this batch."
     if not written.clashes:
         return ""
@@ -108,7 +108,7 @@ def note_clashes(task: Task, written: Written) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #418cb0a7
-def note_partial_move(task: Task, batch: Batch) -> str:
+def note_partial_move(task: TableContext, batch: Batch) -> str:
     "A row that changed its key in a file that lacks columns: its old row, which had them, is gone."
     move = batch.folded.partial_move
     if not move:
@@ -120,7 +120,7 @@ def note_partial_move(task: Task, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #238b1c18
-def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
+def note_unmatched(task: TableContext, written: CommitMetrics, left_out: Schema = ()) -> str:
     "Updates of rows that the table did not hold."
     if not written.unmatched or task.from_stream:
         return ""
@@ -143,7 +143,7 @@ def note_unmatched(task: Task, written: Written, left_out: Schema = ()) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #86554a5b
-def say_on_top(task: Task, early: Sequence[RawFile]) -> str:
+def say_on_top(task: TableContext, early: Sequence[RawFile]) -> str:
     "Change files that were put before the load. A stream's always overlap with its load, and the sequence orders both."
     if not early or task.from_stream:
         return ""

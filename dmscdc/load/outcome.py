@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..changes.quarantine import IN_LOAD, NOT_MISSING, OTHER_VALUES, SENT_AGAIN, SetAside
-from ..lake.table import Commit, Written
+from ..lake.table import Commit, CommitMetrics
 from ..landing.files import RawFile
 from .arrivals import Plan, count
 from .batch import FoldedBatch
@@ -29,7 +29,7 @@ from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, files_of, put_aside, rows_aside
 from .renaming import note_renamed
 from .resent import note_older, say_left_out
-from .results import COUNTED, NAMED, LoadResult, OpenSession, Task, note_too_fine
+from .results import COUNTED, NAMED, LoadResult, OpenSession, TableContext, note_too_fine
 from .resumed import note_never_seen, say_resumed
 from ..state.position import Position
 
@@ -39,7 +39,7 @@ __all__ = ['rows_not_applied', 'NotApplied', 'list_not_applied', 'notes_of', 'do
 # %% ../../notebooks/08_load/15_outcome.ipynb #844849c4
 def rows_not_applied(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
 ) -> list[SetAside]:
@@ -67,7 +67,7 @@ class NotApplied:
 # %% ../../notebooks/08_load/15_outcome.ipynb #756cdf2d
 def list_not_applied(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -96,23 +96,25 @@ def _early_files(before: Position, folded: FoldedBatch) -> list[RawFile]:
     return [file for file in folded.reading.files if file.time < first_of_load and folded.reading.is_new(file.path)]
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #3a27864d
-def _note_origin(task: Task, plan: Plan, folded: FoldedBatch) -> str:
+def _note_origin(task: TableContext, plan: Plan, folded: FoldedBatch) -> str:
     "Changes of which nobody can say that they are new."
     older = note_older(task, plan.changes, folded.older)
     return older or note_never_seen(task, plan.changes, folded.never_seen)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #cc9f48cf
-def _note_lacking(task: Task, plan: Plan, before: Position, folded: FoldedBatch) -> str:
+def _note_lacking(task: TableContext, plan: Plan, before: Position, folded: FoldedBatch) -> str:
     "Changes without the change sequence that those before had; of late files there is a note of their own."
     return "" if plan.late else note_unproven(task, before, folded.batch, plan.changes)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #8af5cc97
-def _notes_misses(task: Task, before: Position, folded: FoldedBatch) -> list[str]:
+def _notes_misses(task: TableContext, before: Position, folded: FoldedBatch) -> list[str]:
     "Updates and deletes of a table without a key that met no row."
     return note_missed(task, folded.misses, _early_files(before, folded), is_first=not before.window)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #381f4db8
-def _notes_order(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, written: Written) -> Iterator[str]:
+def _notes_order(
+    task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics
+) -> Iterator[str]:
     "What is odd about the order and the keys of changes; empty texts for what is not."
     applied = dict(Position.from_json(head.position).window)
     late = [file for file in plan.late if file.path not in applied]  # a file that is read again was in time once
@@ -131,12 +133,12 @@ def _notes_order(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, writ
 # %% ../../notebooks/08_load/15_outcome.ipynb #04c0bb14
 def notes_of(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
     not_applied: NotApplied,
-    written: Written,
+    written: CommitMetrics,
 ) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
     before = Position.from_json(head.position)
@@ -159,7 +161,7 @@ def notes_of(
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #906cc01b
 def doubts_of(
-    task: Task, plan: Plan, head: Commit, folded: FoldedBatch, not_applied: NotApplied, written: Written
+    task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, not_applied: NotApplied, written: CommitMetrics
 ) -> tuple[str, ...]:
     "The notes that stay true until a reload, or until a person accepts them."
     before = Position.from_json(head.position)
@@ -176,7 +178,7 @@ def doubts_of(
     return tuple(filter(None, doubts))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #696f7525
-def message_of_batch(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, written: Written) -> str:
+def message_of_batch(task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics) -> str:
     "What a batch did, where rows read do not tell."
     reading = folded.reading
     new_files = [*plan.changes, *plan.late]
@@ -191,13 +193,13 @@ def message_of_batch(task: Task, plan: Plan, head: Commit, folded: FoldedBatch, 
 # %% ../../notebooks/08_load/15_outcome.ipynb #9108c78a
 def result_of(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
     not_applied: NotApplied,
     seconds: Mapping[str, float],  # until the commit
-    written: Written,
+    written: CommitMetrics,
 ) -> LoadResult:
     "What the commit of a batch did."
     reading = folded.reading

@@ -37,7 +37,7 @@ from dmscdc.load.arrivals import (
     split_late,
     union,
 )
-from ..state.position import Instruct, Position, Reload, bound, take_over, tally
+from ..state.position import Instruct, Position, Reload, bound, checksum, take_over
 
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
@@ -87,7 +87,7 @@ class Situation:
         "Files from before the window that are there and applied."
         arrivals, before = self.arrivals, self.before
         old, late = (split_at(files, before.floor)[1] for files in (arrivals.old, arrivals.too_late))
-        is_copy = is_copied(arrivals, before) and before.older in (None, tally(file.identity for file in late))
+        is_copy = is_copied(arrivals, before) and before.older in (None, checksum(file.identity for file in late))
         return old + late * is_copy
 
     def listed_at(self) -> float:
@@ -192,7 +192,7 @@ def plan_changes(case: Situation) -> Plan:
     after = advance(case.before, applied, since, case.older, **_unmoved(case, arrivals, blocked, applied))
     if (odd := set(case.arrivals.unlike)) and odd <= set(applied):  # all that was in doubt is applied now
         after = replace(
-            after, applied=tally({**dict(case.before.window), **dict(file.identity for file in applied)}.items())
+            after, applied=checksum({**dict(case.before.window), **dict(file.identity for file in applied)}.items())
         )
     plan = Plan(
         case.table,
@@ -466,7 +466,7 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
         "as if moved away without an archive, cannot be seen; if one has"
     )
     if older := case.before.older:
-        if tally(file.identity for file in case.older) == older:
+        if checksum(file.identity for file in case.older) == older:
             return ()
         reason = (
             f"{count(older[0])} from before the look-back window (from {start}) had been applied, and not just "

@@ -30,7 +30,7 @@ from dmscdc.errors import (
     is_expected,
 )
 from ..lake.glue import SyncResult, sync_table
-from ..lake.table import Clock, Commit, Transaction
+from ..lake.table import Commit, Stopwatch, Transaction
 from ..landing.files import FolderLanding, TableRef
 from ..landing.s3 import open_landing
 from .adoption import is_adoption, prepare_adoption
@@ -42,10 +42,10 @@ from .lease import leased
 from dmscdc.load.results import (
     LoadResult,
     OpenSession,
-    PendingLoad,
     Processed,
+    StagedLoad,
+    TableContext,
     TableState,
-    Task,
     WithArchive,
     processed,
 )
@@ -69,7 +69,7 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
         )
 
 # %% ../../notebooks/08_load/20_process.ipynb #f49d0141
-def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | None) -> PendingLoad:
+def prepare_position(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "A commit without rows: an instruction moves the position."
     before, schema = (Position.from_json(head.position), head.schema) if head else (Position(), ())
     carried = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
@@ -78,10 +78,10 @@ def prepare_position(spark: OpenSession, task: Task, plan: Plan, head: Commit | 
     settings = (schema, task.key, task.partition)
     op_column = "" if head else task.op_column
     transaction = Transaction(head, position, task.run, *settings, op_column=op_column)
-    return PendingLoad(task.lake.advance(transaction, spark))
+    return StagedLoad(task.lake.commit_position(transaction, spark))
 
 
-def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) -> PendingLoad:
+def prepare_emptied(spark: OpenSession, task: TableContext, plan: Plan, head: Commit) -> StagedLoad:
     "The table loses all rows, and keeps its columns. Raises `InputChanged` where files have come since."
     listing = task.landing.files(task.table)
     if not listing.is_empty:
@@ -92,10 +92,10 @@ def prepare_emptied(spark: OpenSession, task: Task, plan: Plan, head: Commit) ->
     pending = emptied_table(spark, task, head, position)
     rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
     effect = {"keys": head.rows, "message": f"{rows}: {plan.empties}", "emptied": head.rows}
-    return PendingLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **effect))
+    return StagedLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **effect))
 
 
-def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., PendingLoad]]:
+def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]:
     "What a plan asks for, one commit a step."
     if plan.is_empty:
         return []
@@ -172,7 +172,7 @@ def problem_of(
 # %% ../../notebooks/08_load/20_process.ipynb #33521ef6
 def carry_out(
     session: OpenSession,  # called only when something needs it
-    task: Task,
+    task: TableContext,
     plan: Plan,
     table_state: TableState,
     state: State,
@@ -212,7 +212,7 @@ def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) 
 _DOUBTS = 20  # that are kept, the newest
 
 
-def _places_of(task: Task, plan: Plan) -> tuple[str, ...]:
+def _places_of(task: TableContext, plan: Plan) -> tuple[str, ...]:
     "Folders from which raw files are read, and the lake's."
     raw = {task.landing.url(task.table), *(task.landing.url(plan.table, path) for path in plan.archived[:1])}
     return (*sorted(raw), task.lake.location)
@@ -235,7 +235,7 @@ def process_table(
     spark: OpenSession | None = None,  # called only when there is something to load
 ) -> Processed:
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
-    ref, clock = TableRef.parse(table), Clock()
+    ref, clock = TableRef.parse(table), Stopwatch()
     store = open_state(state, landing)
     source = open_landing(landing)
     table_state, plan, problem, catalogued = None, Plan(ref), None, SyncResult()
@@ -278,7 +278,7 @@ def _with_archive(
     return WithArchive(landing, open_landing(archive), frozenset(plan.archived)) if plan.archived else landing
 
 
-def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake: str, run: str) -> Task:
+def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake: str, run: str) -> TableContext:
     "What the loaders need to know."
     item, position = table_state.item, table_state.position
     csv = format_from(item.columns, item.csv, position.csv if position else None)
@@ -288,4 +288,6 @@ def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake
     options |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
     options["empties"] = item.when_gone == "empty"
     options |= {"from_stream": bool(item.status.get("stream")), "op_column": item.op_column}
-    return Task(item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **options)
+    return TableContext(
+        item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **options
+    )

@@ -37,7 +37,7 @@ from ..lake.table import Commit, Transaction
 from ..landing.advice import Advice
 from ..landing.files import RawFile
 from .arrivals import Plan
-from .results import OpenSession, Task
+from .results import OpenSession, TableContext
 from ..state.position import Position, read_again
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class OpenFiles:
 
 
 def open_files(
-    task: Task,
+    task: TableContext,
     files: Sequence[RawFile],
     head: Commit | None,  # the newest commit
 ) -> OpenFiles:
@@ -77,7 +77,7 @@ def open_files(
     return OpenFiles(urls, read(), rewritten.how, rewritten.bad)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #d07ea54f
-def _refuse_rows(task: Task, bad: Sequence[BadRow]) -> None:
+def _refuse_rows(task: TableContext, bad: Sequence[BadRow]) -> None:
     "Raise `Refused` for the first row that cannot be read."
     if bad:
         count_words = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
@@ -111,7 +111,7 @@ def files_of(
     return tuple(reports)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
-def load_rows_aside(spark: OpenSession, task: Task, load: ChangeFiles, bad: Sequence[BadRow]) -> list[SetAside]:
+def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, bad: Sequence[BadRow]) -> list[SetAside]:
     "The rows of a load that are put aside; looked for only where there are any. Raises `Refused`."
     if not task.aside:
         return []
@@ -128,13 +128,13 @@ def load_rows_aside(spark: OpenSession, task: Task, load: ChangeFiles, bad: Sequ
     return rows
 
 
-def without_aside(task: Task, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
+def without_aside(task: TableContext, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
     "The rows of a load that go into the table."
     return rows.where(is_applicable(task.key, [column.name for column in load.schema])) if quarantined else rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #19438074
 def rows_aside(
-    spark: OpenSession, task: Task, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
+    spark: OpenSession, task: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of change files that are put aside. Raises `Refused`."
     if not batch.folded.bad:
@@ -145,7 +145,9 @@ def rows_aside(
     return rows
 
 
-def unreadable(task: Task, plan: Plan, head: Commit | None, files: Sequence[RawFile]) -> dict[str, str]:  # path -> why
+def unreadable(
+    task: TableContext, plan: Plan, head: Commit | None, files: Sequence[RawFile]
+) -> dict[str, str]:  # path -> why
     "The files of a batch that cannot be read; none where one of them has been applied before."
     reasons, quarantined = {}, (Position.from_json(head.position).aside if head else None) or {}
     for file in files:
@@ -162,7 +164,7 @@ def unreadable(task: Task, plan: Plan, head: Commit | None, files: Sequence[RawF
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #07045ab9
 def put_aside(
-    task: Task,
+    task: TableContext,
     position: Position,  # after the load or batch
     head: Commit | None,
     before: Position,  # of it; an empty one before a load
@@ -207,7 +209,7 @@ def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str
 
 
 def changed_elsewhere(
-    task: Task,
+    task: TableContext,
     before: Position,
     files: Sequence[RawFile],  # of the batch
     urls: Mapping[str, str],  # path -> where it is read

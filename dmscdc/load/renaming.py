@@ -13,7 +13,7 @@ from ..changes.schema import Evolution, Footer, Schema
 from ..lake.table import Commit
 from ..landing.advice import Advice
 from .arrivals import count
-from .results import OpenSession, Task
+from .results import OpenSession, TableContext
 from ..state.position import Position
 
 # %% auto #0
@@ -39,7 +39,7 @@ _ENOUGH = 0.5  # of the rows that have both columns hold one value in both: a re
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #ed2dbcf6
 def likely_renaming(
-    spark: OpenSession, task: Task, schema: Schema, lost: Sequence[str], added: Sequence[str]
+    spark: OpenSession, task: TableContext, schema: Schema, lost: Sequence[str], added: Sequence[str]
 ) -> Renaming | None:
     "The pair of one type whose values are equal in most rows that were written since."
     from pyspark.sql import functions as F
@@ -85,7 +85,7 @@ def _came_and_went(
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #847cf183
 def note_renamed(
-    spark: OpenSession, task: Task, base: Commit, evolution: Evolution, footers: Sequence[Footer]
+    spark: OpenSession, task: TableContext, base: Commit, evolution: Evolution, footers: Sequence[Footer]
 ) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     added, lost = _came_and_went(base, evolution, footers)

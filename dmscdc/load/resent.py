@@ -18,7 +18,7 @@ from ..lake.table import Commit
 from ..landing.files import RawFile, change_order, day_before
 from .arrivals import count, some
 from .batch import RawRow, applied_changes
-from .results import Task
+from .results import TableContext
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ class BeforeLoad:
     others: int = 0  # that none has, so that nobody can say whether the load has them
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1c31d9c8
-def sent_before_load(spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch) -> BeforeLoad:
+def sent_before_load(
+    spark: SparkSession, task: TableContext, head: Commit, files: ChangeFiles, batch: Batch
+) -> BeforeLoad:
     "Changes that the load made obsolete, and that a resumed task has sent again after it."
     from pyspark.sql import functions as F
 
@@ -59,7 +61,7 @@ def sent_before_load(spark: SparkSession, task: Task, head: Commit, files: Chang
     return BeforeLoad(resent, len(marked) - len(resent))
 
 # %% ../../notebooks/08_load/10_resent.ipynb #555b4d6d
-def _files_before_load(task: Task, position: Position) -> list[RawFile]:
+def _files_before_load(task: TableContext, position: Position) -> list[RawFile]:
     "The change files of the last day before the load, if they are still in the landing."
     if not position.cut:
         return []
@@ -67,7 +69,7 @@ def _files_before_load(task: Task, position: Position) -> list[RawFile]:
     return [file for file in changes if file.order[0] >= day_before(changes[-1].path)]
 
 # %% ../../notebooks/08_load/10_resent.ipynb #2b4128f9
-def note_older(task: Task, files: Sequence[RawFile], changes: int) -> str:  # "" for none
+def note_older(task: TableContext, files: Sequence[RawFile], changes: int) -> str:  # "" for none
     "Changes as old as those that the load made obsolete, which were applied because no file of before it has them."
     if not changes:
         return ""
@@ -90,7 +92,9 @@ def _lowest_sent(batch: Batch) -> str:  # "" where nothing has a sequence
     return min((start.sequence for start in starts if start), default="")
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1616a4b9
-def passed_rows(spark: SparkSession, task: Task, head: Commit, files: ChangeFiles, batch: Batch) -> list[RawRow]:
+def passed_rows(
+    spark: SparkSession, task: TableContext, head: Commit, files: ChangeFiles, batch: Batch
+) -> list[RawRow]:
     """Changes whose row, under its key or the one before, has their change sequence or a later one in the table: a
     resumed task has sent them from before the known files."""
     from pyspark.sql import functions as F
@@ -137,7 +141,9 @@ def _passed_by(
         stands = ends.select(*map(quoted, key), F.col(_CAME).alias(_STANDS), F.lit("").alias(_OF))
 
 # %% ../../notebooks/08_load/10_resent.ipynb #bb740b47
-def left_out_before(task: Task, before: Position, files: Sequence[RawFile]) -> dict[RawRow, str]:  # with the reason
+def left_out_before(
+    task: TableContext, before: Position, files: Sequence[RawFile]
+) -> dict[RawRow, str]:  # with the reason
     "Of files that are applied again, what was left out as older than the table."
     paths = {file.path for file in files}
     lists = {path: listed for path, listed in (before.aside or {}).items() if path in paths}

@@ -17,7 +17,7 @@ from ..changes.quarantine import SetAside
 from ..changes.schema import FILE, OP, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
 from ..lake.glue import SyncResult
-from ..lake.table import SAMPLE, Clock, Commit, LakeTable, PendingCommit, Written, versions
+from ..lake.table import SAMPLE, Commit, CommitMetrics, LakeTable, PendingCommit, Stopwatch, versions
 from ..landing.advice import Advice
 from ..landing.files import FolderLanding, Listing, RawFile, TableRef
 from ..landing.layout import column_names
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['NAMED', 'OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'Task', 'WithArchive',
-           'LoadResult', 'PendingLoad', 'rows_of', 'balance_of', 'lake_of', 'seconds_of', 'did', 'verdict_of',
+__all__ = ['NAMED', 'OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'TableContext', 'WithArchive',
+           'LoadResult', 'StagedLoad', 'rows_of', 'balance_of', 'lake_of', 'seconds_of', 'did', 'verdict_of',
            'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'processed', 'is_too_fine',
            'average', 'coarser', 'note_too_fine']
 
@@ -54,7 +54,7 @@ class TableState:
 
 
 @dataclass(frozen=True)
-class Task:
+class TableContext:
     "One table to load: from where, to where, and how."
 
     table: TableRef
@@ -112,7 +112,7 @@ NAMED = 20  # rows that are named of those that are not applied; the table's lis
 class LoadResult:
     "What one commit of a run did."
 
-    written: Written
+    written: CommitMetrics
     files: tuple[dict[str, Any], ...] = ()  # path, kind, rows, bytes of each file
     read: int = 0  # rows of new files
     keys: int = 0  # rows of the table that they speak of
@@ -139,11 +139,11 @@ OpenSession = Callable[[], "SparkSession"]  # opens it, or gives the one that is
 
 
 @dataclass(frozen=True)
-class PendingLoad:
+class StagedLoad:
     "A load whose files are staged; no reader sees them."
 
     pending: PendingCommit
-    result: Callable[[Written], LoadResult] = LoadResult  # what to report of the commit
+    result: Callable[[CommitMetrics], LoadResult] = LoadResult  # what to report of the commit
     rest: Plan | None = None  # what is left of the plan once this is committed
 
     def commit(self) -> LoadResult:
@@ -197,7 +197,7 @@ def lake_of(
     return {**files, **size, "rows": head.rows if head else 0}
 
 
-def seconds_of(loads: Sequence[LoadResult], clock: Clock) -> dict[str, float]:
+def seconds_of(loads: Sequence[LoadResult], clock: Stopwatch) -> dict[str, float]:
     "Seconds by step, of all loads together."
     seconds = dict(clock.seconds)
     for name, duration in (step for load in loads for step in load.seconds.items()):
@@ -376,7 +376,7 @@ def processed(
     table_state: TableState | None,  # None: it did not come so far
     done: Sequence[LoadResult],
     problem: DmscdcError | None,
-    clock: Clock,
+    clock: Stopwatch,
     catalogued: SyncResult,
     mask: str = "",  # patterns of columns whose values are not shown
     spark: bool = True,  # a session was asked for

@@ -18,7 +18,7 @@ from ..landing.advice import Advice
 from ..landing.files import RawFile
 from .arrivals import count, some
 from .batch import applied_changes
-from .results import OpenSession, Task
+from .results import OpenSession, TableContext
 from ..state.position import Position
 from ..storage.filesystem import fs_and_path
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ['resumed_files', 'never_seen', 'note_never_seen', 'say_resumed']
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #c92ff94b
-def _is_sent_again(task: Task, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
+def _is_sent_again(task: TableContext, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
     "Whether a batch may bring changes that were applied."
     if not batch.folded.lowest or batch.folded.unproven or task.from_stream:
         return False
@@ -48,7 +48,7 @@ def _reaches_back(before: Position, lowest: str) -> bool:
     return is_whole or lowest[:14] > start
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #294c03a1
-def _known_files(task: Task, before: Position, files: Sequence[RawFile], all_known: bool) -> list[RawFile]:
+def _known_files(task: TableContext, before: Position, files: Sequence[RawFile], all_known: bool) -> list[RawFile]:
     "The applied files, without these, that still lie where they were; none, with `all_known`, where one does not."
     paths = {file.path for file in files}
     known_files = [RawFile(path, size, 0.0) for path, size in before.window if path not in {*paths, *before.unread}]
@@ -58,7 +58,7 @@ def _known_files(task: Task, before: Position, files: Sequence[RawFile], all_kno
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #804b050b
 def _sent_before(
-    task: Task,
+    task: TableContext,
     before: Position,
     batch: Batch,
     files: Sequence[RawFile],
@@ -73,14 +73,14 @@ def _sent_before(
     return _known_files(task, before, files, all_known)
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #60345650
-def _is_ordered(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile]) -> bool:
+def _is_ordered(spark: OpenSession, task: TableContext, head: Commit, files: Sequence[RawFile]) -> bool:
     "Whether every change of these files has a change sequence."
     chosen = applied_changes(task, head, sorted(files, key=lambda file: file.order))
     column = sequence_column(chosen)
     return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #fe1a6e79
-def _has_later(spark: OpenSession, task: Task, head: Commit, files: Sequence[RawFile], sequence: str) -> bool:
+def _has_later(spark: OpenSession, task: TableContext, head: Commit, files: Sequence[RawFile], sequence: str) -> bool:
     "Whether one of these files has a later change than that of a change sequence."
     chosen = applied_changes(task, head, files)
     column = sequence_column(chosen)
@@ -89,7 +89,7 @@ def _has_later(spark: OpenSession, task: Task, head: Commit, files: Sequence[Raw
 # %% ../../notebooks/08_load/11_resumed.ipynb #043736d8
 def resumed_files(
     spark: OpenSession,
-    task: Task,
+    task: TableContext,
     head: Commit,
     batch: Batch,
     files: Sequence[RawFile],
@@ -113,7 +113,7 @@ def resumed_files(
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #0f69990c
 def _last_of_absent_keys(
-    task: Task,
+    task: TableContext,
     changes: DataFrame,  # all of them: Op, key, _cdc_came
     table: DataFrame,
     newest: str,  # the highest change sequence that was applied
@@ -131,7 +131,7 @@ def _last_of_absent_keys(
 # %% ../../notebooks/08_load/11_resumed.ipynb #b2254f73
 def never_seen(
     spark: SparkSession,
-    task: Task,
+    task: TableContext,
     head: Commit,
     files: ChangeFiles,
     earlier: Sequence[RawFile],  # of `resumed_files`
@@ -158,7 +158,7 @@ def never_seen(
     return lacking.select(FILE, ROW).union(returned.select(FILE, ROW)).distinct().count()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #1fe7476e
-def note_never_seen(task: Task, files: Sequence[RawFile], changes: int) -> str:  # "" for none
+def note_never_seen(task: TableContext, files: Sequence[RawFile], changes: int) -> str:  # "" for none
     "Changes that come after later ones, and were never applied."
     if not changes:
         return ""

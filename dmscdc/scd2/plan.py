@@ -17,7 +17,7 @@ from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order, day_before
 from ..landing.s3 import open_landing
 from ..state.items import TableItem
-from ..state.position import Position, less, plus, reread, tally
+from ..state.position import Position, checksum, less, plus, reread
 
 # %% auto #0
 __all__ = ['versions_of', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'first_step',
@@ -243,8 +243,8 @@ def next_scd2_position(
     built_now = {f.identity for f in step.whole}
     out = dict.fromkeys(name for name in (*before.left_out, *(f.identity for f in between)) if name not in built_now)
     had = dict(before.window)
-    total = before.applied and less(before.applied, tally((f.path, had.get(f.path, f.size)) for f in step.revised))
-    total = total and plus(total, tally(f.identity for f in step.new))
+    total = before.applied and less(before.applied, checksum((f.path, had.get(f.path, f.size)) for f in step.revised))
+    total = total and plus(total, checksum(f.identity for f in step.new))
     redone = past.position.redone if past.position and past.position.load == step.number else {}
     at = Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
     return replace(at, redone=redone, emptied=emptied)

@@ -25,7 +25,7 @@ from ..history.as_of import instant
 from ..history.changelog import Changelog, open_changelog
 from ..history.clock import clock_of
 from ..history.replay import can_apply, has_key
-from ..lake.table import Commit, LakeTable, PendingCommit, Transaction, Written, lake_columns, open_lake
+from ..lake.table import Commit, CommitMetrics, LakeTable, PendingCommit, Transaction, lake_columns, open_lake
 from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.load_set import is_followed, quiet_at
@@ -308,7 +308,7 @@ class _Done:
 
     built: Scd2Position
     counts: dict[str, int]  # of versions by their outcome
-    written: Written
+    written: CommitMetrics
     notes: tuple[str, ...] = ()  # what could not be applied
 
 
@@ -347,7 +347,7 @@ def stage_versions(
         batch = Batch(url, key, schema, (tuple(c.name for c in schema),), False, folded)
         pending = there.apply(spark, batch, transaction)
     else:
-        pending = there.advance(transaction, lambda: spark)
+        pending = there.commit_position(transaction, lambda: spark)
     return PendingVersions(built, facts, pending)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #602d4cba

@@ -18,7 +18,7 @@ from ..errors import BadInstruction, NotADmsName, Word
 from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
-__all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'tally',
+__all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'checksum',
            'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'Instruct', 'Reload',
            'check_instruction', 'bound', 'take_over']
 
@@ -77,7 +77,7 @@ class Position:
 # %% ../../notebooks/06_state/01_position.ipynb #6b1d2f90
 def _older(position: Position) -> tuple[int, int] | None:
     "Tally of the applied files from before the look-back window."
-    return position.applied and less(position.applied, tally(position.window))
+    return position.applied and less(position.applied, checksum(position.window))
 
 
 def _floor(position: Position) -> tuple[str, str]:
@@ -222,7 +222,7 @@ def _mark_of(path: str, size: int) -> int:
     return int.from_bytes(blake2b(f"{path} {size}".encode(errors="surrogateescape"), digest_size=6).digest(), "big")
 
 
-def tally(
+def checksum(
     files: Iterable[tuple[str, int]],  # path and size
 ) -> tuple[int, int]:  # how many, and the sum of their marks
     "A fingerprint of a set of files, independent of their order."

@@ -130,7 +130,7 @@ class Shop:
         mine = [f for f in (*past.before, *past.changes) if f.name > cut]
         last = mine[-1].path if mine else ""
         at = Position(self.loads, past.load, last, tuple(f.identity for f in mine), day_before(last) if last else "", cut=cut)
-        lake.advance(Transaction(lake.head(), at.to_json(), "test", (), KEY)).commit()
+        lake.commit_position(Transaction(lake.head(), at.to_json(), "test", (), KEY)).commit()
 
 
 def MINUTES(name: str) -> str:
@@ -386,7 +386,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(shop, tmp_path):
         shop.update()
     shutil.rmtree(tmp_path / "landing/shop/item_scd2")
     assert shop.there.head() is None
-    shop.there.advance(Transaction(None, Position().to_json(), "a pass", (), KEY)).commit()
+    shop.there.commit_position(Transaction(None, Position().to_json(), "a pass", (), KEY)).commit()
     with pytest.raises(Refused, match="is a mirror, not the type-2 table of another"):
         shop.update()
 

@@ -393,7 +393,7 @@ def test_a_pass_mends_what_is_behind_without_a_server_and_then_asks_glue_nothing
     state.put_settings(TableRef.parse("shop.orders"), key="id")
     table_state = load_state(state, TableRef.parse("shop.orders"), config.lake)
     plan = plan_state(table_state, open_landing(config.landing), 0)
-    table_state.lake.advance(Transaction(None, plan.after.to_json(), "by-hand", (), ("id",))).commit()  # what a crash before telling leaves
+    table_state.lake.commit_position(Transaction(None, plan.after.to_json(), "by-hand", (), ("id",))).commit()  # what a crash before telling leaves
     behind = a_pass().tables["shop.orders"]
     assert behind.verdict == "attention" and "Glue has no database shop" in behind.words and behind.run.notebook.exists()
     client("glue").create_database(DatabaseInput={"Name": "shop"})

@@ -13,7 +13,7 @@ from moto.s3.models import s3_backends
 
 from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import AlreadyExists, CommitConflict, UnsupportedStore
-from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, name_prefix, recover, whereabouts
+from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, name_prefix, recover, whereabouts
 from dmscdc.storage.filesystem import client, files_in
 from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3, open_store
 
@@ -50,7 +50,7 @@ class Lake:
 
     def __init__(self, bucket: str, prefix: str = "lake"):
         self.store = BucketLogStore(bucket, prefix)
-        self.journal = Journal(self.store, "shop/item", "_dmscdc/shop/item")
+        self.journal = TransactionLog(self.store, "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), position=""):
         "One writer: read the head, settle, read the table, write aside, commit."

@@ -278,7 +278,7 @@ def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person
     state, begun = open_state(config.state), ZERO + 60 * 1440 * 8 + 60
     state.put_settings(T, key="id")
     position = plan_table(T, classify([load(), *changes]), None, now=begun, settle=0).after
-    open_table("parquet", config.lake, T).advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit()
+    open_table("parquet", config.lake, T).commit_position(Transaction(None, position.to_json(), "test", (), ("id",))).commit()
 
     def said(hours: float):
         [look] = read_statuses(config, now=begun + 3600 * hours, owner="a pass")

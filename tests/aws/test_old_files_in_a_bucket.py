@@ -10,7 +10,7 @@ import pytest
 
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.load.raw import tidy_raw
-from dmscdc.state.position import Position, tally
+from dmscdc.state.position import Position, checksum
 from dmscdc.state.sqlite import SqliteState
 from dmscdc.storage.filesystem import client
 
@@ -46,7 +46,7 @@ def test_an_applied_file_moves_and_nothing_else_is_there(bucket, tmp_path, sourc
         window=(files[1].identity,),
         window_start="20181214-100000000",
         listed_at=4e9,
-        applied=tally(file.identity for file in files),
+        applied=checksum(file.identity for file in files),
     )
     state = SqliteState(tmp_path / "state.db")
     state.put_settings(TableRef("shop", "item"), key="id")

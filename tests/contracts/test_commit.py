@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.errors import AlreadyExists, CommitConflict, MissingDataFile, UnsupportedStore
-from dmscdc.lake.parquet.journal import Entry, Journal, LakeFile, commit, name_prefix, recover, whereabouts
+from dmscdc.lake.parquet.journal import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, whereabouts
 from dmscdc.storage.log_store import LogStore, entry_number
 
 pytestmark = pytest.mark.quick
@@ -48,8 +48,8 @@ class Lake:
         self.root = root
         self.journal = self.watched(lambda number: None)
 
-    def watched(self, before) -> Journal:
-        return Journal(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
+    def watched(self, before) -> TransactionLog:
+        return TransactionLog(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), journal=None, position=""):
         "One writer: read the head, settle, read the table, write aside, commit."
@@ -199,7 +199,7 @@ def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
 
             return create if name == "create" else getattr(self.store, name)
 
-    journal = Journal(Deaf(LogStore(str(tmp_path)), None), "shop/item", "_dmscdc/shop/item")
+    journal = TransactionLog(Deaf(LogStore(str(tmp_path)), None), "shop/item", "_dmscdc/shop/item")
     assert lake.write("b2", {"four": "f"}, ("one",), journal).number == 2
     assert lake.folder() == lake.listed() and lake.words() == ["c", "d", "e", "f"]
 
@@ -289,7 +289,7 @@ class Bucket:
 
 def test_a_store_without_folders_can_be_plugged_in():
     bucket = Bucket()
-    journal, head = Journal(bucket, "shop/item", "_dmscdc/shop/item"), None
+    journal, head = TransactionLog(bucket, "shop/item", "_dmscdc/shop/item"), None
     for number, word in enumerate("abc", 1):
         file = LakeFile(f"{name_prefix(number, word)}-0.parquet", f"{name_prefix(number, word)}/0.parquet", 1, 1)
         bucket.objects[f"{journal.aside}/{file.aside}"] = word.encode()
@@ -304,7 +304,10 @@ def test_a_store_without_folders_can_be_plugged_in():
 
 def test_a_file_that_no_request_can_copy_is_refused_before_the_commit():
     bucket = Bucket()
-    journal, file = Journal(bucket, "shop/item", "_dmscdc/shop/item"), LakeFile("000000000001-a-0.parquet", "000000000001-a/0.parquet", 1, 6 << 30)
+    journal, file = (
+        TransactionLog(bucket, "shop/item", "_dmscdc/shop/item"),
+        LakeFile("000000000001-a-0.parquet", "000000000001-a/0.parquet", 1, 6 << 30),
+    )
     with pytest.raises(UnsupportedStore, match="has 6,442,450,944 bytes, and one request copies at most 5,368,709,120; nothing was committed"):
         commit(journal, None, "a", [file], [], {})
     assert bucket.objects == {}

@@ -78,7 +78,7 @@ def test_a_hudi_table_that_a_hudi_before_1_0_has_made_is_not_overwritten(tmp_pat
 def test_upkeep_does_not_hide_what_another_program_did_to_the_rows(tmp_path):
     table = delta(tmp_path, ("WRITE", note(1), {}), ("UPDATE", "", {}))
     with pytest.raises(Refused, match="was written by another program"):
-        list(table.keep_up(lambda: pytest.fail("Spark was started"), ""))
+        list(table.maintain(lambda: pytest.fail("Spark was started"), ""))
 
 
 def test_a_delta_table_whose_commits_a_catalogue_makes_is_refused_in_words(tmp_path):

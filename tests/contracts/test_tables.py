@@ -155,7 +155,7 @@ def test_the_same_batch_again_changes_no_row_and_no_file_but_commits(loaded, spa
 
 def test_a_position_is_committed_without_touching_a_file(loaded, spark):
     before = files(loaded)
-    written = loaded.advance(draft(loaded, "later"), lambda: spark).commit()
+    written = loaded.commit_position(draft(loaded, "later"), lambda: spark).commit()
     assert (written.commit.number, dict(written.commit.position), written.commit.rows, files(loaded)) == (2, {"last": "later"}, 3, before)
 
 
@@ -298,13 +298,13 @@ def test_the_partitions_of_each_commit_are_told_with_their_folders(opened, spark
 def test_of_two_drafts_from_one_head_only_the_first_is_committed(loaded, opened, spark):
     late, first = draft(opened()), draft(loaded, "first")
     changes = batch(spark, opened(), late, [("U", 1, "late", 0)])
-    loaded.advance(first).commit()
+    loaded.commit_position(first).commit()
     before = files(loaded)
     for write in (
         lambda: opened().apply(spark, changes, late).commit(),
-        lambda: opened().advance(late).commit(),
+        lambda: opened().commit_position(late).commit(),
         lambda: opened().replace(spark, frame(spark, []), late, 0, 0).commit(),
-        lambda: opened().advance(Transaction(None, {}, "run 2", SCHEMA, ("id",))).commit(),
+        lambda: opened().commit_position(Transaction(None, {}, "run 2", SCHEMA, ("id",))).commit(),
     ):
         with pytest.raises(CommitConflict, match="made by|another writer"):
             write()
@@ -315,13 +315,13 @@ def test_of_two_drafts_from_one_head_only_the_first_is_committed(loaded, opened,
 
 def test_a_writer_that_is_overtaken_while_it_writes_leaves_nothing(loaded, opened, spark):
     pending = staged(spark, loaded, [("U", 1, "late", 0), ("I", 4, "late", 0)])
-    opened().advance(draft(opened(), "overtook")).commit()
+    opened().commit_position(draft(opened(), "overtook")).commit()
     with pytest.raises(CommitConflict, match="commit 2 was made by run 2"):
         pending.commit()
     assert rows(opened(), spark, "id name") == [(1, "one"), (2, "two"), (3, "three")] and dict(opened().head().position) == {"last": "overtook"}
 
 
-@pytest.mark.parametrize("write", ["apply", *(pytest.param(write, marks=pytest.mark.torture) for write in ("replace", "advance"))])
+@pytest.mark.parametrize("write", ["apply", *(pytest.param(write, marks=pytest.mark.torture) for write in ("replace", "commit_position"))])
 def test_what_is_staged_and_not_committed_is_seen_by_nobody_and_in_nobody_s_way(loaded, opened, spark, write):
     before, table, plan = files(loaded), rows(loaded, spark), draft(loaded)
     if write == "apply":
@@ -329,7 +329,7 @@ def test_what_is_staged_and_not_committed_is_seen_by_nobody_and_in_nobody_s_way(
     elif write == "replace":
         loaded.replace(spark, frame(spark, []), plan, 0, 0)
     else:
-        loaded.advance(plan)
+        loaded.commit_position(plan)
     assert opened().head().number == 1 and opened().recover() == [] and before.items() <= files(loaded).items() and rows(opened(), spark) == table
     assert files(loaded) == before or not loaded.writes_own_files, "readers of a folder would see it"
     assert apply(spark, opened(), [("U", 1, "uno", 1)]).commit.number == 2 and rows(opened(), spark)[2][:3] == ("U", 1, "uno")

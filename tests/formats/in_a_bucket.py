@@ -154,7 +154,7 @@ def test_our_own_tasks_write_a_bucket_s_table_and_a_late_writer_puts_nothing(sho
         monkeypatch.setattr(owner, name, last_step)
         there = shop.lake_table
         head = there.head()
-        there.advance(Transaction(head, head.position, "another", head.schema, head.key, head.partition), lambda: spark).commit()
+        there.commit_position(Transaction(head, head.position, "another", head.schema, head.key, head.partition), lambda: spark).commit()
         return last_step(log, *what)
 
     monkeypatch.setattr(owner, name, after_another)

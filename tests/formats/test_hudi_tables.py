@@ -64,7 +64,7 @@ def test_a_commit_planned_from_another_than_the_one_before_it_is_rolled_back(tmp
     world = filled(tmp_path, spark)
     base = world.lake_table.head()
     plan = lambda run: Transaction(base, base.position, run, base.schema, base.key)
-    first, second = (open_table(FORMAT, str(tmp_path / "lake"), world.ref).advance(plan(run), lambda: spark) for run in ("first", "second"))
+    first, second = (open_table(FORMAT, str(tmp_path / "lake"), world.ref).commit_position(plan(run), lambda: spark) for run in ("first", "second"))
     assert first.commit().commit.run == "first"
     second.table.check_base = lambda transaction: None  # it looked before the first had committed
     with pytest.raises(CommitConflict, match="was made by first meanwhile"):

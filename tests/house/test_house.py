@@ -215,7 +215,7 @@ SHARED = {  # rooms at which the closure ends, and the names that may be taken f
         "Commit",
         "PendingCommit",
         "Transaction",
-        "Written",
+        "CommitMetrics",
         "PlainFile",
         "VERSIONS",
         "open_lake",

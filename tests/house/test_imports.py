@@ -71,7 +71,7 @@ def folder(tmp_path_factory) -> Path:
     state.put_settings(table, key="id")
     table_state = load_state(state, table, config.lake)
     plan = plan_state(table_state, landing, 0)
-    table_state.lake.advance(Transaction(None, plan.after.to_json(), "test", (), ("id",))).commit()
+    table_state.lake.commit_position(Transaction(None, plan.after.to_json(), "test", (), ("id",))).commit()
     return folder
 
 

@@ -35,7 +35,7 @@ def table(tmp_path):
     there = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
     schema, head = (Column("id", "int"),), None
     for run in ("one", "two"):
-        head = there.advance(Transaction(head, {}, run, schema, ("id",))).commit().commit
+        head = there.commit_position(Transaction(head, {}, run, schema, ("id",))).commit().commit
     return there
 
 
@@ -82,8 +82,8 @@ BOUNDS = [
 @pytest.mark.parametrize("kind, wrong", BOUNDS, ids=str)
 def test_a_bound_that_is_none_of_its_key_s_type_is_said_with_the_path_before_anything_is_read(tmp_path, kind, wrong):
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
-    head = table.advance(Transaction(None, {}, "one", (Column("id", kind),), ("id",))).commit().commit
-    table.advance(Transaction(head, {}, "two", head.schema, ("id",))).commit()
+    head = table.commit_position(Transaction(None, {}, "one", (Column("id", kind),), ("id",))).commit().commit
+    table.commit_position(Transaction(head, {}, "two", head.schema, ("id",))).commit()
     work = Work("no batch is read", "", "", "", (("id", kind),), ("id",), (), (), False, 1, ())
     for end in ("low", "high"):
         path = damage(table, ("files",), [{**FILE, "low": [None], "high": [None], end: [wrong]}])

@@ -112,7 +112,7 @@ def test_keys_of_dates_that_python_does_not_know_have_no_bounds_and_may_be_anywh
 def test_of_two_states_on_one_lake_the_loser_says_that_another_run_has_committed(tmp_path, error):
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
     schema, landing, plan = (Column("id", "int"),), FolderLanding(tmp_path / "landing"), Plan(table.table)
-    first = table.advance(Transaction(None, {}, "run 1", schema, ("id",))).commit().commit
+    first = table.commit_position(Transaction(None, {}, "run 1", schema, ("id",))).commit().commit
     table_state = SimpleNamespace(lake=table, number=1, item=SimpleNamespace(table=table.table))
 
     def said(run):
@@ -122,7 +122,7 @@ def test_of_two_states_on_one_lake_the_loser_says_that_another_run_has_committed
             return raised
 
     assert said("run 2") is error, "nobody has committed since"
-    table.advance(Transaction(first, {}, "run of another", schema, ("id",))).commit()
+    table.commit_position(Transaction(first, {}, "run of another", schema, ("id",))).commit()
     words = "shop.item: commit 2 was made by run of another meanwhile; nothing more of this run is in the table"
     assert isinstance(said("run 2"), CommitConflict) and words in str(said("run 2"))
     assert said("run of another") is error, "its own commit is none of another"

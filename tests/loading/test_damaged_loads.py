@@ -13,7 +13,7 @@ from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load.initial import replace_table
 from dmscdc.load.raw_files import open_files
-from dmscdc.load.results import Task
+from dmscdc.load.results import TableContext
 from tiers import sampled
 from world import World
 
@@ -69,7 +69,7 @@ def test_of_a_partitioned_load_as_many_rows_are_written_as_its_files_promised(tm
     w, landing = World(tmp_path, spark, SOURCE), FolderLanding(tmp_path / "landing")
     for number in (1, 2):
         put(w.raw / f"LOAD0000000{number}.parquet", encoded(rows_of(None, ROWS * number)))
-    task = Task(w.ref, landing, w.lake_table, settings["key"], ("site",))
+    task = TableContext(w.ref, landing, w.lake_table, settings["key"], ("site",))
     opened = open_files(task, landing.files(w.ref).load, None)
     urls, footers = opened.urls, opened.footers
     files = change_files(footers, urls, evolve("shop.item", (), footers).schema)

@@ -15,7 +15,7 @@ from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.load.arrivals import changed_inputs, is_same_input
 from dmscdc.load.initial import after_load
 from dmscdc.load.plan import plan_table
-from dmscdc.state.position import Position, tally
+from dmscdc.state.position import Position, checksum
 
 pytestmark = pytest.mark.quick
 
@@ -659,7 +659,7 @@ def test_a_late_file_beside_touched_ones_is_no_copied_landing():
         found = plan([*touched, stray], position, minute=70)
         assert len(found.notes) == 1 and f"not applied: {stray.path}. " in found.notes[0], found.notes
         replayed = plan([*touched, stray], position, minute=70, instruction={"kind": "replay", "files": [stray.path]})
-        assert replayed.after.applied == tally(f.identity for f in (*there[1:], stray))
+        assert replayed.after.applied == checksum(f.identity for f in (*there[1:], stray))
         assert plan([*touched, stray], replayed.after, minute=75).kind == "nothing"
 
 
@@ -669,16 +669,16 @@ def test_a_rewind_over_all_that_was_in_doubt_ends_the_doubt():
     position = after(*files)
     assert "at least one came with an old" in plan(there, position, minute=70).notes[0]
     done = plan(there, position, minute=70, instruction={"kind": "rewind", "to": name(-4900)})
-    assert done.after.applied == tally(f.identity for f in (*files[1:], *odd))
+    assert done.after.applied == checksum(f.identity for f in (*files[1:], *odd))
     assert plan(there, done.after, minute=75).kind == "nothing"
 
 
 def test_every_plan_tallies_what_it_applies():
     files = [change(-300), change(-200)]
     begun = plan(files, minute=600)
-    assert begun.kind == "incremental" and begun.after.applied == tally(f.identity for f in files), "a table that starts empty"
+    assert begun.kind == "incremental" and begun.after.applied == checksum(f.identity for f in files), "a table that starts empty"
     loaded = plan([load(1, -400), *files], minute=600)
-    assert loaded.after.applied == tally(f.identity for f in loaded.changes)
+    assert loaded.after.applied == checksum(f.identity for f in loaded.changes)
     assert after_load(loaded).applied == (0, 0), "a load whose changes are refused"
 
 

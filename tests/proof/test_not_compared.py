@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch) -> Path:
         state.put_settings(TableRef.parse(name), key="id")
     table_state = load_state(state, table, config.lake)
     position = plan_state(table_state, FolderLanding(config.landing), 0).after
-    commit = table_state.lake.advance(Transaction(None, position.to_json(), "test", (), ("id",))).commit().commit
+    commit = table_state.lake.commit_position(Transaction(None, position.to_json(), "test", (), ("id",))).commit().commit
     state.save_position(table, position, commit=commit.number, expected_commit=0)
     monkeypatch.setattr(proof_runs, "run_proof", lambda config, table, servers, **more: equal(config, table))
     return tmp_path
@@ -91,7 +91,7 @@ def test_a_name_that_no_table_has_is_wrong_use_before_anything_starts(home, monk
 
 def test_a_lake_that_cannot_be_read_costs_no_other_its_proof(home):
     config = read_config(home)
-    load_state(open_state(config.state), TableRef.parse(LATER), config.lake).lake.advance(Transaction(None, {}, "test", (), ("id",))).commit()
+    load_state(open_state(config.state), TableRef.parse(LATER), config.lake).lake.commit_position(Transaction(None, {}, "test", (), ("id",))).commit()
     (entry,) = (home / "lake" / "_dmscdc" / "shop" / "later" / "journal").glob("*.json")
     entry.write_text("{")
     done = typed(home, "reconcile", LATER, LOADED)

@@ -51,7 +51,7 @@ def load():
     "Commit the position without rows: the part of a load that needs no Spark."
     table_state = load_state(open_state(state), TableRef.parse(table), lake)
     plan = plan_state(table_state, open_landing(landing), settle)
-    done = table_state.lake.advance(Transaction(table_state.head, plan.after.to_json(), run, (), table_state.item.key, ())).commit()
+    done = table_state.lake.commit_position(Transaction(table_state.head, plan.after.to_json(), run, (), table_state.item.key, ())).commit()
     open_state(state).save_position(table_state.item.table, plan.after, done.commit.number, table_state.item.commit)
 
 def kill_server():
@@ -426,7 +426,7 @@ def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook
     for table in landing.tables():
         table_state = load_state(state, table, config.lake)
         plan = plan_state(table_state, landing, 0)
-        table_state.lake.advance(Transaction(None, plan.after.to_json(), "earlier", (), ("id",), ())).commit()
+        table_state.lake.commit_position(Transaction(None, plan.after.to_json(), "earlier", (), ("id",), ())).commit()
     looking = open_landing(config.landing)
     looks = [read_status(table, config, looking, state, time.time()) for table in chosen_tables(looking, state)]
     assert looking.listings == len(looks) == 200 and not [look for look in looks if look.has_work]

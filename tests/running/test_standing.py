@@ -36,7 +36,7 @@ from dataclasses import replace
 from dmscdc.load.initial import after_load
 table_state = load_state(open_state(state), TableRef.parse(table), lake)
 plan = plan_state(table_state, open_landing(landing), settle)
-done = table_state.lake.advance(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
+done = table_state.lake.commit_position(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
 open_state(state).save_position(table_state.item.table, after_load(plan), done.commit.number, table_state.item.commit)
 """
 

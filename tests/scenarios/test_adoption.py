@@ -14,7 +14,7 @@ import pytest
 
 from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from dmscdc.lake.parquet.copy import unmanaged_files
-from dmscdc.lake.parquet.journal import Journal, LakeFile, commit, recover
+from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, recover
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.landing.files import RawFile
 from dmscdc.service.config import read_config, write_config
@@ -245,7 +245,7 @@ def test_at_every_request_the_folder_is_theirs_or_ours_once_it_is_settled(tmp_pa
         root = tmp_path / str(points)
         for name in ("part-a.parquet", "day=1/part-b.parquet"):
             (root / "item" / name).parent.mkdir(parents=True, exist_ok=True), (root / "item" / name).write_text("theirs")
-        journal, adds = Journal(LogStore(str(root)), "item", "_dmscdc/item"), []
+        journal, adds = TransactionLog(LogStore(str(root)), "item", "_dmscdc/item"), []
         for name in ("000000000001-ab-1.parquet", "day=1/000000000001-ab-2.parquet"):
             path = root / "_dmscdc/item/aside/000000000001-ab" / name
             path.parent.mkdir(parents=True, exist_ok=True), path.write_text("ours")

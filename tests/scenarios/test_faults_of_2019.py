@@ -17,7 +17,7 @@ from dmscdc.landing.s3 import open_landing
 from dmscdc.load.arrivals import Plan
 from dmscdc.load.incremental import prepare_changes
 from dmscdc.load.initial import prepare_load
-from dmscdc.load.results import Task
+from dmscdc.load.results import TableContext
 from dmscdc.state.sqlite import transaction
 from world import World, closed
 
@@ -127,9 +127,9 @@ def test_time_out_leaves_two_writers__the_second_to_commit_is_refused_by_the_tab
     w.load([(1, "a")])
     assert w.go().verdict == "ok"
     slow, fast = (Transaction(w.lake_table.head(), {"by": who}, who, w.lake_table.head().schema, ("id",)) for who in ("slow", "fast"))
-    w.lake_table.advance(fast).commit()
+    w.lake_table.commit_position(fast).commit()
     with pytest.raises(CommitConflict, match="another writer made commit 2 meanwhile"):
-        w.lake_table.advance(slow).commit()
+        w.lake_table.commit_position(slow).commit()
     assert w.lake_table.head().run == "fast"
 
 
@@ -155,12 +155,14 @@ def test_late_file_never_seen__it_is_applied_and_the_newest_wins(w):
 def test_everything_written_to_one_file__files_have_a_good_size_and_only_touched_ones_are_rewritten(w):
     w.load([(key, f"{key:050d}") for key in range(1500)], settings=DmsSettings(row_group_length=100))
     table, landing = ParquetTable(str(w.root / "lake"), w.ref, target_bytes=16_000), open_landing(w.landing)
-    prepare_load(lambda: w.spark, Task(w.ref, landing, table, ("id",)), Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None).commit()
+    prepare_load(
+        lambda: w.spark, TableContext(w.ref, landing, table, ("id",)), Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None
+    ).commit()
     files = {f.name: (f.low, f.high) for f in table.journal.head().files}
     assert len(files) > 4 and w.lake("count(*), count(distinct id)") == [(1500, 1500)]
     w.changes(1, [("U", 700, "touched")])
     done = prepare_changes(
-        lambda: w.spark, Task(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()
+        lambda: w.spark, TableContext(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()
     ).commit()
     assert (done.written.files["rewritten"], done.written.files["opened"]) == (1, 1)
     assert [files[name] for name in table.journal.head().removes] == [(low, high) for low, high in files.values() if low[0] <= 700 <= high[0]]

@@ -174,7 +174,7 @@ def test_another_writer_between_plan_and_commit_fails_the_run_and_harms_nothing(
 
     def overtaken():
         head = w.lake_table.head()
-        w.lake_table.advance(Transaction(head, head.position, "the other run", head.schema, head.key)).commit()
+        w.lake_table.commit_position(Transaction(head, head.position, "the other run", head.schema, head.key)).commit()
         return w.spark
 
     done = w.go(spark=overtaken)

@@ -30,7 +30,7 @@ from dmscdc.changes.schema import (
 )
 from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 from ...errors import CommitConflict, Refused
-from .journal import Journal, commit_of
+from .journal import TransactionLog, commit_of
 from ..table import LoadFiles
 from ...landing.advice import Advice
 from ...landing.files import for_shell
@@ -204,14 +204,14 @@ def _is_data(name: str) -> bool:
     return not any(hidden)
 
 
-def unmanaged_files(journal: Journal) -> list[str]:  # below the folder, sorted
+def unmanaged_files(journal: TransactionLog) -> list[str]:  # below the folder, sorted
     "Files in the folder that readers read and that no commit of ours wrote."
     names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
     return [name for name in names if commit_of(name) is None and _is_data(name)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #a6a121ef
 def check_unmanaged(
-    journal: Journal,
+    journal: TransactionLog,
     names: Collection[str],  # as they were found
 ) -> None:
     "Raises `CommitConflict` if unmanaged files have come or gone."

@@ -21,7 +21,7 @@ from ...landing.files import TableRef
 from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
 
 # %% auto #0
-__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'Journal', 'recover', 'inspect', 'next_entry',
+__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'TransactionLog', 'recover', 'inspect', 'next_entry',
            'roll_back', 'commit', 'located', 'whereabouts']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
@@ -149,7 +149,7 @@ def _below(store: LogStore, folder: str) -> list[str]:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-022
 @dataclass(frozen=True)
-class Journal:  # a `Log`
+class TransactionLog:  # a `Log`
     "The commits of one table of plain Parquet, and its folder."
 
     store: LogStore
@@ -230,7 +230,7 @@ def _delete(store: LogStore, names: Iterable[str], listed: Iterable[str]) -> Non
     _each(store, store.delete, [name for name in names if not store.marks or name in listed])
 
 
-def _switch(journal: Journal, entry: Entry) -> None:
+def _switch(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
     store, folder, staging = journal.store, journal.folder, journal.aside
     present = set(_below(store, folder))
@@ -241,7 +241,7 @@ def _switch(journal: Journal, entry: Entry) -> None:
     _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in present})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-029
-def _remove_orphans(journal: Journal, entry: Entry) -> list[str]:  # names that were in the folder
+def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans, never those of a larger number."
     names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
@@ -249,7 +249,7 @@ def _remove_orphans(journal: Journal, entry: Entry) -> list[str]:  # names that 
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
-def _free(journal: Journal, entry: Entry) -> list[str]:  # names that are not ours
+def _free(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
     keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.aside
     if not store.marks:
@@ -279,7 +279,7 @@ def _foreign(folder: str, names: list[str]) -> list[str]:
 
 
 def recover(
-    journal: Journal,
+    journal: TransactionLog,
     entry: Entry | None,  # the head, as its reader read it
 ) -> list[str]:  # messages for a person: files that are not ours
     "Makes the folder equal the entry's list. Safe at any time, even with a stale head."
@@ -294,7 +294,9 @@ def recover(
     return _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
 
 
-def inspect(journal: Journal, entry: Entry | None) -> tuple[list[str], bool]:  # what `recover` would say; would it act
+def inspect(
+    journal: TransactionLog, entry: Entry | None
+) -> tuple[list[str], bool]:  # what `recover` would say; would it act
     "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
     if entry is None:
         return [], False
@@ -325,13 +327,13 @@ def next_entry(
     )
 
 
-def roll_back(journal: Journal, number: int, attempt: str) -> None:
+def roll_back(journal: TransactionLog, number: int, attempt: str) -> None:
     "Deletes an attempt's staged files. Only the attempt itself may, after losing or before its create."
     for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
 
-def _check_sizes(journal: Journal, entry: Entry) -> None:
+def _check_sizes(journal: TransactionLog, entry: Entry) -> None:
     "Refuses a file too large to copy, because it would block the table for ever."
     large = [file for file in entry.added if file.bytes > journal.store.largest]
     if large:
@@ -342,7 +344,7 @@ def _check_sizes(journal: Journal, entry: Entry) -> None:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-041
 def commit(
-    journal: Journal,
+    journal: TransactionLog,
     head: Entry | None,  # the commit that the writer planned from
     attempt: str,  # its own, unique
     adds: Iterable[LakeFile],  # written aside under head + 1
@@ -367,7 +369,7 @@ def commit(
     return entry
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-049
-def _found(journal: Journal, entry: Entry) -> dict[str, str]:
+def _found(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
     inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
     asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
@@ -379,7 +381,7 @@ def _found(journal: Journal, entry: Entry) -> dict[str, str]:
     return places_found
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-051
-def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
+def located(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     "The entry's files by their current location."
     places = _found(journal, entry)
     missing = next((file.name for file in entry.files if file.name not in places), None)
@@ -396,7 +398,7 @@ def located(journal: Journal, entry: Entry) -> dict[str, LakeFile]:
     return {journal.store.path(places[file.name]): file for file in entry.files}
 
 
-def whereabouts(journal: Journal, entry: Entry) -> dict[str, list[str]]:
+def whereabouts(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
     "The current locations of the entry's files, by the folder above their partition folders."
     places: dict[str, list[str]] = {}
     for path, file in located(journal, entry).items():

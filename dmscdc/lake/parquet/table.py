@@ -19,7 +19,7 @@ from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from ...errors import CommitConflict
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
-from .journal import Entry, Journal, LakeFile, Log, commit_of, inspect, recover, whereabouts
+from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, inspect, recover, whereabouts
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from dmscdc.lake.parquet.write import (
     StagingDir,
@@ -42,13 +42,13 @@ from dmscdc.lake.parquet.write import (
 )
 from dmscdc.lake.table import (
     SAMPLE,
-    Clock,
     Commit,
+    CommitMetrics,
     LoadFiles,
+    MaintenancePlan,
     PlainFile,
+    Stopwatch,
     Transaction,
-    Upkeep,
-    Written,
     lake_columns,
     to_facts,
 )
@@ -66,7 +66,7 @@ __all__ = ['read_entry', 'copy_load', 'rewrite_touched', 'rows_a_file', 'counts_
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-006
 def read_entry(
     spark: SparkSession,
-    journal: Journal,
+    journal: TransactionLog,
     entry: Entry,
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
@@ -231,7 +231,7 @@ def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     }
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022
-def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Clock) -> Written:
+def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
     "What a commit did, for the report."
     files = {
         "rewritten": len(done.removes),
@@ -242,7 +242,7 @@ def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Cloc
     }
     size = {"bytes_read": done.bytes_read, "bytes_written": sum(file.bytes for file in entry.added)}
     sample = done.sample[:SAMPLE]
-    return Written(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds, sample=sample)
+    return CommitMetrics(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds, sample=sample)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #a4d992c6
 @dataclass(frozen=True)
@@ -252,14 +252,14 @@ class ParquetCommit:
     staging: StagingDir
     head: Entry | None  # the commit that the run planned from
     rows: int  # of the table afterwards
-    clock: Clock = field(default_factory=Clock)
+    clock: Stopwatch = field(default_factory=Stopwatch)
     adds: Sequence[LakeFile] = ()
     removes: Collection[str] = ()  # names of files in the folder
     counts: dict[str, int] = field(default_factory=dict)  # batch rows by their effect
     done: UnitResult = UnitResult()  # of the files that it has opened
     unmanaged: Collection[str] | None = None  # files of others that it takes over; they must not have changed
 
-    def commit(self) -> Written:
+    def commit(self) -> CommitMetrics:
         "Make it the newest commit. Raises `CommitConflict`, `UnsupportedStore`."
         journal, transaction = self.staging.journal, self.staging.transaction
         with self.clock.step("commit"):
@@ -272,7 +272,7 @@ class ParquetCommit:
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-024
 def stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
     "Rewrite affected files, and write new rows."
-    clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
+    clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
     work = _to_work(staging, batch, table.target_bytes)
     grown = transaction.schema != to_commit(head).schema and not table.journal.in_place  # a log tells the columns
     with clock.step("rewrite"):
@@ -294,7 +294,7 @@ def _stage_packed(
     table: ParquetTable, spark: SparkSession, transaction: Transaction, hiding: Sequence[LakeFile]
 ) -> ParquetCommit:
     "The same rows in fewer files, and in others in place of `more`."
-    clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
+    clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
     types = tuple((column.name, column.type) for column in lake_columns(transaction.schema))
     common = (transaction.key, transaction.partition, (), False, table.target_bytes)
     lists = {"units": (), "replaces": (), "op_column": transaction.op_column}
@@ -305,7 +305,7 @@ def _stage_packed(
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
 
-def _to_thin(journal: Journal, before: str) -> list[int]:  # numbers
+def _to_thin(journal: TransactionLog, before: str) -> list[int]:  # numbers
     "Entries from before a time, except the newest, that still list files. A few are read, however many there are."
     numbers = journal.numbers()[:-1]
     end = bisect_left(numbers, before, key=lambda number: journal.entry(number).facts["at"])
@@ -345,7 +345,7 @@ def stage_rows(
     rows: int,  # that they must hold
 ) -> ParquetCommit:
     "Replace the table by the written files."
-    clock, staging, head = Clock(), StagingDir(table.journal, transaction), table.base_of(transaction)
+    clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
     with clock.step("write"):
         adds = write(staging)
     removed = {file.name for file in head.files} if head else table.left_there()
@@ -366,7 +366,7 @@ def _stage_unmanaged(
     table: ParquetTable, spark: SparkSession, files: LoadFiles, transaction: Transaction
 ) -> ParquetCommit:
     "Commit copies of the unmanaged files, with our columns, and remove the originals."
-    clock, names, staging = Clock(), set(files.urls), StagingDir(table.journal, transaction)
+    clock, names, staging = Stopwatch(), set(files.urls), StagingDir(table.journal, transaction)
     table.base_of(transaction)
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
@@ -379,7 +379,7 @@ def _stage_unmanaged(
     return ParquetCommit(staging, None, rows, clock, adds, names, done=done, unmanaged=names)
 
 
-def _commit_in(journal: Journal, number: int) -> Commit:
+def _commit_in(journal: TransactionLog, number: int) -> Commit:
     "An entry whose files all exist. Raises `MissingDataFile`."
     with journal.reading(number):
         return to_commit(journal.entry(number))
@@ -410,7 +410,7 @@ class ParquetTable:
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
         self.table, self.target_bytes, self.inherits = table, target_bytes, bool(folder)
         place = folder or f"{table.schema}/{table.name}"
-        self.journal = Journal(open_store(lake), place, f"_dmscdc/{place}")
+        self.journal = TransactionLog(open_store(lake), place, f"_dmscdc/{place}")
         self.location = self.journal.store.path(self.journal.folder)
 
     def head(self) -> Commit | None:
@@ -458,12 +458,12 @@ class ParquetTable:
         write = partial(copy_load, spark=spark, load=load, target_bytes=self.target_bytes)
         return stage_rows(self, transaction, write, load.rows)
 
-    def upkeep(self, before: str) -> Upkeep:
+    def plan_maintenance(self, before: str) -> MaintenancePlan:
         packed, old_entries, hiding = self._small(), _to_thin(self.journal, before), self._hiding()
         steps = [f"pack {sum(map(len, packed)):,} small files into {len(packed):,}"] * bool(packed)
         steps += [f"write {_again(len(hiding), 'again')}"] * bool(hiding)
         steps += [f"take the list of files out of {len(old_entries):,} old entries of the journal"] * bool(old_entries)
-        return Upkeep(tuple(steps))
+        return MaintenancePlan(tuple(steps))
 
     def _small(self) -> list[list[LakeFile]]:
         return gather_small(head.files, self.target_bytes) if (head := self.journal.head()) else []
@@ -478,7 +478,7 @@ class ParquetTable:
         url = lambda file: self.journal.store.path(f"{self.journal.folder}/{file.name}")
         return [file for file in entry.files if hides_nan(url(file), floating)] if floating else []
 
-    def keep_up(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
+    def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
         hiding = self._hiding()
         if self._small() or hiding:
             head = self.head()
@@ -493,5 +493,9 @@ class ParquetTable:
                 self.journal.thin(number)
             yield f"the list of files taken out of {len(old_entries):,} old entries of the journal"
 
-    at, replace, migrate, apply, advance = _commit_at, _stage_frame, _stage_unmanaged, stage_batch, stage_position
+    at = _commit_at
+    replace = _stage_frame
+    migrate = _stage_unmanaged
+    apply = stage_batch
+    commit_position = stage_position
     base_of, left_there = _base_of, _left_there

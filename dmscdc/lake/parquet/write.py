@@ -26,7 +26,7 @@ from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LakeDamaged, LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, Journal, LakeFile, Log, commit_of, located, name_prefix
+from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, located, name_prefix
 from .rewrite import Unit, key_scalar
 from dmscdc.lake.table import (
     Commit,
@@ -351,7 +351,7 @@ def read_files(
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3eb341c7
 def plain_files(
-    journal: Journal,
+    journal: TransactionLog,
     entry: Entry | None = None,  # None: the newest
 ) -> tuple[Commit, list[PlainFile]] | None:
     "A commit and its files; None without one. Raises `CommitConflict` if there is a newer one and files are gone."
@@ -367,7 +367,7 @@ def plain_files(
     return commit, files
 
 
-def check_files(journal: Journal, entry: Entry) -> None:
+def check_files(journal: TransactionLog, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
         for _ in pool.map(lambda placed: open_lake_file(placed[0], placed[1].rows), located(journal, entry).items()):
