@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
-           'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of', 'logs', 'read_group',
-           'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence', 'digits_in', 'proves',
-           'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column', 'useless_sequence',
-           'odd_sequence', 'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'BEFORE_IMAGE', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles',
+           'hide_emptied', 'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of',
+           'logs', 'read_group', 'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence',
+           'digits_in', 'proves', 'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column',
+           'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -120,7 +120,7 @@ def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
     return any(nulls not in (None, raw.metadata.num_rows) for nulls in promised_nulls(raw, there).values())
 
 # %% ../../notebooks/05_changes/03_read.ipynb #af943b44
-_BEFORE = "BI_"  # before the name of a column: its value before an update
+BEFORE_IMAGE = "BI_"  # before the name of a column: its value before an update
 
 
 def images_of_all(
@@ -130,8 +130,9 @@ def images_of_all(
 ) -> dict[str, str]:  # column -> column of its value before an update; empty where not all are there
     "The before images of all columns of the source, if every file has them."
     names = {c.name for c in schema}
-    source = [c.name for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
-    found = {name: f"{_BEFORE}{name}" for name in source if name not in added}
+    is_image = lambda name: name.startswith(BEFORE_IMAGE) and name.removeprefix(BEFORE_IMAGE) in names
+    source = [c.name for c in schema if not (is_image(c.name) or c.of)]
+    found = {name: f"{BEFORE_IMAGE}{name}" for name in source if name not in added}
     carried = [{c.name for c in file} for file in files]
     return found if files and all(names >= {*found, *found.values()} for names in carried) else {}
 
@@ -142,8 +143,8 @@ def added_column(
 ) -> tuple[str, ...]:
     "The change sequence of a table with before images: the one column for it without an image, where changes have one."
     names = {c.name for c in schema}
-    able = [c.name for c in schema if may_hold_sequence(c) and not c.of and not c.name.startswith(_BEFORE)]
-    without = [name for name in able if f"{_BEFORE}{name}" not in names]
+    able = [c.name for c in schema if may_hold_sequence(c) and not c.of and not c.name.startswith(BEFORE_IMAGE)]
+    without = [name for name in able if f"{BEFORE_IMAGE}{name}" not in names]
     return tuple(without) if sequence and len(without) == 1 else ()
 
 # %% ../../notebooks/05_changes/03_read.ipynb #dcdd47c9

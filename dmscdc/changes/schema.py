@@ -49,7 +49,7 @@ Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 NO_OP = "none"  # in place of the name of a lake's operation column: the lake has none
 _SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
-UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/csv`
+UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/corrections`
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-009

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..changes.csv import is_csv
 from ..changes.fold import Place
+from ..changes.options import is_csv
 from ..changes.quarantine import LeftOut
 from ..changes.read import ChangeFiles, change_files, hide_emptied, sequence_column
 from ..changes.schema import Evolution, Schema, evolve
