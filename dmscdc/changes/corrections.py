@@ -25,8 +25,8 @@ def current_name(
     renamed: Sequence[str],  # old, new, old, new
 ) -> str:
     "The name that a column has today."
-    for old, new in zip(renamed[::2], renamed[1::2]):
-        name = {old: new, f"{BEFORE_IMAGE}{old}": f"{BEFORE_IMAGE}{new}"}.get(name, name)
+    for before, after in zip(renamed[::2], renamed[1::2]):
+        name = {before: after, f"{BEFORE_IMAGE}{before}": f"{BEFORE_IMAGE}{after}"}.get(name, name)
     return name
 
 
@@ -39,9 +39,9 @@ def current_names(
     current = [current_name(name, options.renamed) for name in names]
     twice = [name for name in current if current.count(name) > 1 and current != list(names)]
     if twice:
-        both = " and ".join(name for name, new in zip(names, current) if new == twice[0])
+        doubles = " and ".join(name for name, new in zip(names, current) if new == twice[0])
         raise Refused(
-            f"{path} has both {both}, which were set to be one column under two names. "
+            f"{path} has both {doubles}, which were set to be one column under two names. "
             "Take that back with --undo of dmscdc table rename"
         )
     return current
@@ -90,7 +90,7 @@ def with_unlogged(
     nulls = _unlogged_nulls(rows, options)
     masks = {}
     for name in rows.column_names:
-        if lacking := [found[name] for found in (marked, nulls) if name in found]:
+        if lacking := [by_name[name] for by_name in (marked, nulls) if name in by_name]:
             masks[name] = reduce(pc.or_, lacking)
     unlogged |= set(masks)
     return rows.append_column(UNLOGGED, unlogged_list(masks, rows.num_rows))

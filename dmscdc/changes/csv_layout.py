@@ -27,16 +27,16 @@ _MANY = 10  # so many rows that do not fit, more than half of them, and the defi
 def _by_place(table: str, path: str, options: ReadOptions, rows: Sequence[Fields]) -> Schema:
     "The columns of a file without a header. Raises `Refused`, `Unreadable`."
     is_change, columns = is_change_file(path), version_at(options, path).columns
-    every = list(layouts(options, columns, is_change))
+    candidates = list(layouts(options, columns, is_change))
     lengths = [len(row) for row in rows]
     # Damaged rows are longer or shorter, but most are whole.
-    length = max({len(layout) for layout in every} & set(lengths), key=lengths.count, default=0)
-    whole = [row for row in rows if len(row) == length][:SEEN]
+    length = max({len(layout) for layout in candidates} & set(lengths), key=lengths.count, default=0)
+    usual = [row for row in rows if len(row) == length][:SEEN]
     name = path.rpartition("/")[2] if is_change else ""
-    fits = [fit_of(layout, columns, options, whole, name) for layout in every if len(layout) == length]
+    fits = [fit_of(layout, columns, options, usual, name) for layout in candidates if len(layout) == length]
     fits = sorted((fit for fit in fits if fit.is_possible), key=lambda fit: fit.misfits)
-    if not fits or _MANY <= fits[0].misfits and 2 * fits[0].misfits > len(whole):
-        raise no_layout(table, path, options, whole or rows, fits[0].layout if fits else None)
+    if not fits or _MANY <= fits[0].misfits and 2 * fits[0].misfits > len(usual):
+        raise no_layout(table, path, options, usual or rows, fits[0].layout if fits else None)
     if len(fits) > 1 and fits[0].misfits == fits[1].misfits:
         raise two_layouts(table, path, [fit.layout for fit in fits[:2]])
     return fits[0].layout
@@ -51,21 +51,21 @@ def _names_in(options: ReadOptions, columns: Schema) -> set[str]:
 
 def _has_header(table: str, path: str, options: ReadOptions, head: Sequence[Fields]) -> bool:
     "Whether a file begins with names instead of values. Raises `Unreadable` where both are possible."
-    columns, first = version_at(options, path).columns, head[0]
-    if options.header is False or first[:1] == (OP,):
+    columns, cells = version_at(options, path).columns, head[0]
+    if options.header is False or cells[:1] == (OP,):
         return options.header is not False
     if not columns:
-        return bool(options.header) and first[0] not in OPS
-    known = _names_in(options, columns)
-    are_names = [(cell or "").lower() in known for cell in first]
-    if 2 * sum(are_names) <= len(first):
+        return bool(options.header) and cells[0] not in OPS
+    possible = _names_in(options, columns)
+    are_names = [(cell or "").lower() in possible for cell in cells]
+    if 2 * sum(are_names) <= len(cells):
         return False
-    every = [layout for layout in layouts(options, columns, is_change_file(path)) if len(layout) == len(first)]
-    if not any(fit_of(layout, columns, options, [first]).is_perfect for layout in every):
+    candidates = [layout for layout in layouts(options, columns, is_change_file(path)) if len(layout) == len(cells)]
+    if not any(fit_of(layout, columns, options, [cells]).is_perfect for layout in candidates):
         return True
     if all(are_names) and options.header is None:
         raise Unreadable(
-            f"the first row of {path} is {','.join(map(str, first))}, which may be a header or a row of texts. "
+            f"the first row of {path} is {','.join(map(str, cells))}, which may be a header or a row of texts. "
             "If its files begin with the names of their columns (AddColumnName=true): dmscdc table set "
             f"{for_shell(table)} --csv header=true; if not: dmscdc table set {for_shell(table)} --csv header=false"
         )

@@ -49,8 +49,8 @@ def _is_like_header(rows: Sequence[Fields]) -> bool:
     names = list(rows[0]) if rows else []
     if len(names) < 2 or not all(map(_is_name, names)) or len(set(names)) < len(names) or names[0] in OPS:
         return False
-    others = [field for row in rows[1:] for field in row]
-    return not (others and all(map(_is_name, others)))
+    fields = [field for row in rows[1:] for field in row]
+    return not (fields and all(map(_is_name, fields)))
 
 
 def no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
@@ -87,8 +87,8 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
     is_change, version = is_change_file(path), version_at(options, path)
 
     def fits(layout: Schema, columns: Schema) -> bool:
-        same = all(len(layout) == len(row) for row in rows)
-        return same and fit_of(layout, columns, options, rows[:SEEN]).is_perfect
+        is_as_long = all(len(layout) == len(row) for row in rows)
+        return is_as_long and fit_of(layout, columns, options, rows[:SEEN]).is_perfect
 
     without_op = [layout[1:] for layout in layouts(options, version.columns, is_change)]
     if is_change and not options.inserts and any(fits(layout, version.columns) for layout in without_op):
@@ -97,8 +97,8 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
             f"dmscdc table set {for_shell(table)} --csv inserts=true."
         )
     for since, columns in (("", options.columns), *options.versions):
-        every = layouts(options, columns, is_change) if since != version.since else ()
-        if any(fits(layout, columns) for layout in every):
+        candidates = layouts(options, columns, is_change) if since != version.since else ()
+        if any(fits(layout, columns) for layout in candidates):
             return f" The definition {valid_from(since)} would fit ({len(columns)} columns)."
     return ""
 
@@ -156,12 +156,12 @@ def no_layout(
     if added := _added_by_rule(options, path, [row for row in rows if len(row) == shortest]):
         words += f" {added[0]} is added by a rule of the task: leave it out of the definition (--since load)."
     words += _would_fit(table, options, path, rows)
-    more = ", ".join(options.more) or "none are set"
+    added_columns = ", ".join(options.more) or "none are set"
     since = f" --since {path.rpartition('/')[2]}" if is_change else ""
     counts = {len(layout) for layout in layouts(options, version.columns, is_change)}
     return Unreadable(
         f"{words} If its columns are others: dmscdc table columns {for_shell(table)} --ddl FILE{since}. If rules of "
-        f"the task add columns behind those of the source (now: {more}): dmscdc table set {for_shell(table)} "
+        f"the task add columns behind those of the source (now: {added_columns}): dmscdc table set {for_shell(table)} "
         f"--csv more=A,B{other_delimiter(table, rows, counts)}"
     )
 

@@ -235,17 +235,17 @@ def write_parquet(
     path: str,  # below the table's folder
     options: ReadOptions,
     layout: CsvLayout,  # of this file
-    out: str,  # a new file
+    target: str,  # a new file
     every_bad: list[BadRow],  # receives the bad rows of all files that are read together, without their texts
 ) -> list[BadRow]:  # in order
     "Write a CSV file's rows to a Parquet file. Raises `Unreadable`."
-    reading, none = _Reading(path, options, layout, every_bad=every_bad), _no_rows(layout)
-    schema = _typed_rows(_Reading(path, options, CsvLayout(layout.columns)), none).schema
-    fs, place = new_fs_and_path(out)
+    reading, empty = _Reading(path, options, layout, every_bad=every_bad), _no_rows(layout)
+    schema = _typed_rows(_Reading(path, options, CsvLayout(layout.columns)), empty).schema
+    fs, place = new_fs_and_path(target)
     with pq.ParquetWriter(place, schema, filesystem=fs, compression="snappy", store_schema=False) as file:
         for batch in read_rows(url, path, options, len(layout.columns), reading.skipped):
             file.write_table(_typed_rows(reading, batch))
-        file.write_table(_typed_rows(reading, none))  # what was skipped at the end
+        file.write_table(_typed_rows(reading, empty))  # what was skipped at the end
         if UNLOGGED in schema.names:
             file.add_key_value_metadata({UNLOGGED_IN: json.dumps(sorted(reading.unlogged)).encode()})
     return _with_texts(url, reading)

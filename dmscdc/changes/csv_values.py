@@ -68,7 +68,10 @@ def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(pc.if_else(long, pa.scalar(None, texts.type), texts), kind)
     if not pc.any(long).as_py():
         return values
-    exact = [_exact(one, kind) for one in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()]
+    exact = [
+        _exact(text_of_number, kind)
+        for text_of_number in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()
+    ]
     return pc.coalesce(values, pa.array(exact, kind))
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #ff029c74
@@ -101,9 +104,9 @@ def _day(text: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
     cut = pc.replace_substring_regex(_only(text, f"{_TIME}{_ZONE}?$"), r"(\.[0-9]{6})[0-9]+", r"\1")
-    zoned, none = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$"), pa.scalar(None, text.type)
-    local = _cast(pc.if_else(zoned, none, cut), pa.timestamp("us")).cast(kind)
-    return pc.coalesce(local, _cast(pc.if_else(zoned, cut, none), kind))
+    zoned, null = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$"), pa.scalar(None, text.type)
+    local = _cast(pc.if_else(zoned, null, cut), pa.timestamp("us")).cast(kind)
+    return pc.coalesce(local, _cast(pc.if_else(zoned, cut, null), kind))
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #3785d045
 _READERS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {

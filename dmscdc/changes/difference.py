@@ -34,17 +34,19 @@ def differing(
     "The keys at which table and load differ, and those of marked rows."
     from pyspark.sql import functions as F
 
-    row = F.struct(*[F.col(quoted(c.name)) for c in schema])
-    left = table.select(row.alias("_held"), (F.col(OP) == "D").alias("_marked"))
+    row = F.struct(*[F.col(quoted(column.name)) for column in schema])
+    held_rows = table.select(row.alias("_held"), (F.col(OP) == "D").alias("_marked"))
     right = load.select(row.alias(NOW), FILE, ROW)
     is_same = [F.col(f"_held.{quoted(k)}") == F.col(f"{NOW}.{quoted(k)}") for k in key]
-    both = left.join(right, is_same, "full")
+    joined = held_rows.join(right, is_same, "full")
     marked = F.coalesce("_marked", F.lit(False))
-    was = F.when(~marked, F.col("_held"))
-    what = F.when(F.col(NOW).isNull(), "D").when(F.col("_held").isNull(), "I")
-    what = what.when(marked | ~F.col("_held").eqNullSafe(F.col(NOW)), "U")
-    found = both.select(what.alias(WHAT), was.alias(WAS), NOW, FILE, ROW, F.coalesce(NOW, "_held").alias("_any"))
-    return found.where(F.col(WHAT).isNotNull())
+    before = F.when(~marked, F.col("_held"))
+    kind = F.when(F.col(NOW).isNull(), "D").when(F.col("_held").isNull(), "I")
+    kind = kind.when(marked | ~F.col("_held").eqNullSafe(F.col(NOW)), "U")
+    differing_rows = joined.select(
+        kind.alias(WHAT), before.alias(WAS), NOW, FILE, ROW, F.coalesce(NOW, "_held").alias("_any")
+    )
+    return differing_rows.where(F.col(WHAT).isNotNull())
 
 # %% ../../notebooks/05_changes/19_difference.ipynb #a210fd1d
 @dataclass(frozen=True)
@@ -69,15 +71,15 @@ def stage_difference(
     "Write the difference, and the batch that makes the table the load."
     from pyspark.sql import functions as F
 
-    found = differing(table, load, key, schema)
-    found.write.mode("overwrite").parquet(spark_url(f"{url}/differing"))
-    found = spark.read.schema(found.schema).parquet(read_url(f"{url}/differing"))
-    write_whole(found, "_any", F.col(WHAT) == "D", schema, f"{url}/batch")
+    rows = differing(table, load, key, schema)
+    rows.write.mode("overwrite").parquet(spark_url(f"{url}/differing"))
+    rows = spark.read.schema(rows.schema).parquet(read_url(f"{url}/differing"))
+    write_whole(rows, "_any", F.col(WHAT) == "D", schema, f"{url}/batch")
     if pairs:
-        told = found.where(F.col(WAS).isNotNull() | F.col(NOW).isNotNull())
-        what = F.when(F.col(NOW).isNull(), "D").when(F.col(WAS).isNull(), "I").otherwise("U")
-        told.select(what.alias(WHAT), WAS, NOW, FILE, ROW).write.mode("overwrite").parquet(spark_url(pairs))
-    counts = dict(found.groupBy(WHAT).count().collect())
+        changed = rows.where(F.col(WAS).isNotNull() | F.col(NOW).isNotNull())
+        kind = F.when(F.col(NOW).isNull(), "D").when(F.col(WAS).isNull(), "I").otherwise("U")
+        changed.select(kind.alias(WHAT), WAS, NOW, FILE, ROW).write.mode("overwrite").parquet(spark_url(pairs))
+    counts: dict[str, int] = dict(rows.groupBy(WHAT).count().collect())
     folded = FoldResult(keys=sum(counts.values()), writes=counts.get("I", 0) + counts.get("U", 0))
-    batch = Batch(f"{url}/batch", tuple(key), schema, (tuple(c.name for c in schema),), False, folded)
+    batch = Batch(f"{url}/batch", tuple(key), schema, (tuple(column.name for column in schema),), False, folded)
     return Difference(batch, *(counts.get(op, 0) for op in "IUD"))

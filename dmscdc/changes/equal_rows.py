@@ -35,34 +35,36 @@ def met(
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    types = {c.name: c.type for c in schema}
-    now = F.struct(*[F.col(quoted(name)) for name in images])
-    was = F.struct(*[F.col(quoted(image)).cast(types[name]).alias(name) for name, image in images.items()])
-    row = F.struct(*[F.col(quoted(c.name)) for c in schema])
-    comes = F.struct(F.lit(1).alias("step"), now.alias("value"), F.lit(1).alias("place"))
-    goes, leaves = (F.struct(F.lit(-1).alias("step"), it.alias("value"), F.lit(0).alias("place")) for it in (now, was))
+    types = {column.name: column.type for column in schema}
+    after = F.struct(*[F.col(quoted(name)) for name in images])
+    before = F.struct(*[F.col(quoted(image)).cast(types[name]).alias(name) for name, image in images.items()])
+    row = F.struct(*[F.col(quoted(column.name)) for column in schema])
+    comes = F.struct(F.lit(1).alias("step"), after.alias("value"), F.lit(1).alias("place"))
+    goes, leaves = (
+        F.struct(F.lit(-1).alias("step"), value.alias("value"), F.lit(0).alias("place")) for value in (after, before)
+    )
     steps = F.when(F.col(OP) == "I", F.array(comes)).when(F.col(OP) == "D", F.array(goes))
     parts = changes.withColumn("_part", F.explode(steps.otherwise(F.array(leaves, comes))))
     parts = parts.select("_part.*", row.alias("row"), FILE, ROW, AT, F.lit(False).alias("held"))
     leave = parts.where(F.col("step") < 0).select(F.col("value").alias("_left")).distinct()
-    there = set(table.columns)
-    values = {c.name: F.col(quoted(c.name)) if c.name in there else F.lit(None) for c in schema}
-    table = table.select(*[values[c.name].cast(c.type).alias(c.name) for c in schema], FILE, ROW)
+    carried = set(table.columns)
+    values = {column.name: F.col(quoted(column.name)) if column.name in carried else F.lit(None) for column in schema}
+    table = table.select(*[values[column.name].cast(column.type).alias(column.name) for column in schema], FILE, ROW)
     place = F.lit(-1).cast("bigint").alias(AT)
-    held = table.select(comes.alias("_part"), row.alias("row"), FILE, ROW, place, F.lit(True).alias("held"))
-    held = held.select("_part.*", "row", FILE, ROW, AT, "held")
-    held = held.join(leave, F.col("value").eqNullSafe(F.col("_left")), "left_semi")
+    table_parts = table.select(comes.alias("_part"), row.alias("row"), FILE, ROW, place, F.lit(True).alias("held"))
+    table_parts = table_parts.select("_part.*", "row", FILE, ROW, AT, "held")
+    table_parts = table_parts.join(leave, F.col("value").eqNullSafe(F.col("_left")), "left_semi")
     line = Window.partitionBy("value")
-    each = line.orderBy(AT, FILE, ROW, "place")
-    walk = parts.unionByName(held).withColumn("_sum", F.sum("step").over(each))
-    walk = walk.withColumn("_come", F.sum(F.when(F.col("step") > 0, 1).otherwise(0)).over(each))
+    ordered = line.orderBy(AT, FILE, ROW, "place")
+    walk = parts.unionByName(table_parts).withColumn("_sum", F.sum("step").over(ordered))
+    walk = walk.withColumn("_come", F.sum(F.when(F.col("step") > 0, 1).otherwise(0)).over(ordered))
     below = F.least(F.lit(0), F.min("_sum").over(line))
     walk = walk.withColumn("_misses", -below)
-    gone = F.sum(F.when(F.col("step") < 0, 1).otherwise(0)).over(line) - F.col("_misses")
-    walk = walk.withColumn("_gone", gone)
+    went = F.sum(F.when(F.col("step") < 0, 1).otherwise(0)).over(line) - F.col("_misses")
+    walk = walk.withColumn("_gone", went)
     stays = F.col("_come") > F.col("_gone")
-    what = F.when(F.col("held") & ~stays, "D").when(~F.col("held") & stays, "I")
-    come = walk.where(F.col("step") > 0).select(what.alias("what"), "row", FILE, ROW).where(F.col("what").isNotNull())
+    kind = F.when(F.col("held") & ~stays, "D").when(~F.col("held") & stays, "I")
+    come = walk.where(F.col("step") > 0).select(kind.alias("what"), "row", FILE, ROW).where(F.col("what").isNotNull())
     return come, walk.groupBy("value").agg(F.first("_misses").alias("misses")).agg(F.sum("misses").alias("misses"))
 
 # %% ../../notebooks/05_changes/20_equal_rows.ipynb #2bb4a734
@@ -88,10 +90,11 @@ def stage_met(
 
     come, missed = met(changes.where(F.col(OP).isin("I", "U", "D")), table, schema, images)
     write_whole(come, "row", F.col("what") == "D", schema, url)
-    counts = dict(spark.read.parquet(read_url(url)).groupBy(OP).count().collect())
+    counts: dict[str, int] = dict(spark.read.parquet(read_url(url)).groupBy(OP).count().collect())
     folded = replace(folded, left_out=0, keys=sum(counts.values()), writes=counts.get("I", 0))
-    batch = Batch(url, (FILE, ROW), schema, (tuple(c.name for c in schema),), False, folded)
-    return Met(batch, missed.first()["misses"] or 0)
+    batch = Batch(url, (FILE, ROW), schema, (tuple(column.name for column in schema),), False, folded)
+    [row] = missed.collect()
+    return Met(batch, row["misses"] or 0)
 
 # %% ../../notebooks/05_changes/20_equal_rows.ipynb #30222d50
 def doubles(
@@ -104,9 +107,9 @@ def doubles(
     from pyspark.sql import functions as F
 
     value = F.struct(*[F.col(quoted(name)) for name in names]).alias("value")
-    came = changes.where(F.col(OP) == "I").select(value, FILE, ROW, AT)
-    had = load.select(value.alias("had")).groupBy("had").agg(F.count(F.lit(1)).alias("many"))
+    inserts = changes.where(F.col(OP) == "I").select(value, FILE, ROW, AT)
+    loaded = load.select(value.alias("had")).groupBy("had").agg(F.count(F.lit(1)).alias("many"))
     number = F.row_number().over(Window.partitionBy("value").orderBy(AT))
-    found = came.withColumn("number", number).join(had, F.col("value").eqNullSafe(F.col("had")))
-    rows = found.where(F.col("number") <= F.col("many")).select(FILE, ROW).collect()
+    numbered = inserts.withColumn("number", number).join(loaded, F.col("value").eqNullSafe(F.col("had")))
+    rows = numbered.where(F.col("number") <= F.col("many")).select(FILE, ROW).collect()
     return sorted((row[FILE], row[ROW]) for row in rows)

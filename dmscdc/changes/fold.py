@@ -77,7 +77,7 @@ class KeyChains:
 
     order: np.ndarray  # row numbers of the table in that order
     start: np.ndarray  # position of the key's first change
-    last: np.ndarray  # of its last change
+    end: np.ndarray  # of its last change
     last_upsert: np.ndarray  # of its last upsert, -1 for none
     last_delete: np.ndarray  # of the last delete before that, less than `start` for none
 
@@ -95,10 +95,10 @@ def chain_keys(
     "Find each key's changes, its last upsert, and the last delete before it."
     order = np.lexsort((place, codes))
     start = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    last = np.append(start[1:], len(order))[: len(start)] - 1
-    upsert = latest(ops[order] != "D")[last]
+    end = np.append(start[1:], len(order))[: len(start)] - 1
+    upsert = latest(ops[order] != "D")[end]
     upsert = np.where(upsert >= start, upsert, -1)
-    return KeyChains(order, start, last, upsert, latest(ops[order] == "D")[upsert])
+    return KeyChains(order, start, end, upsert, latest(ops[order] == "D")[upsert])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-019
 WRITE, IS_INSERT, FIRST_OP, HAS_COLUMNS = "_cdc_write", "_cdc_is_insert", "_cdc_first_op", "_cdc_has_"  # see below
@@ -116,7 +116,7 @@ class Folding:
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
     texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
     images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
-    had: tuple[str, ...] = ()  # columns that the table has already
+    existing: tuple[str, ...] = ()  # columns that the table has already
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #bc8a11ab
 @dataclass(frozen=True, order=True)
@@ -208,8 +208,8 @@ def newest_carrier(
     carrying: Sequence[int],  # groups of files that carry the columns
 ) -> np.ndarray:  # position of the newest upsert since the last delete that carries them, -1 for none
     "The change from which each key takes its values of one group of columns."
-    found = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
-    return np.where((chains.last_upsert >= 0) & (found >= chains.start) & (found > chains.last_delete), found, -1)
+    newest = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
+    return np.where((chains.last_upsert >= 0) & (newest >= chains.start) & (newest > chains.last_delete), newest, -1)
 
 
 def next_upsert(upserts: np.ndarray) -> np.ndarray:
@@ -234,7 +234,7 @@ def _batch_rows(
     chains: KeyChains,
 ) -> pa.Table:  # one row per key, sorted by key
     "Fold the changes of each key into one row."
-    order, start, last = chains.order, chains.start, chains.last
+    order, start, end = chains.order, chains.start, chains.end
     ops = changes[OP].to_numpy()[order]
     groups = changes[GROUP].to_numpy()[order]
     upserts = ops != "D"
@@ -243,25 +243,25 @@ def _batch_rows(
     # A delete before the last upsert ends a life: what the lake has of the row is discarded.
     is_insert = has_upsert & (chains.last_delete >= start)
     begin = np.maximum(chains.last_delete + 1, start)
-    first = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
-    write = has_upsert & (how.soft | (ops[last] != "D"))
+    first_upsert = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
+    write = has_upsert & (how.soft | (ops[end] != "D"))
 
     # The first delete after the last upsert is the change that the row comes from; a second one changes nothing.
-    named = np.minimum(np.maximum(chains.last_upsert + 1, start), last)
-    batch = {n: pick(changes[n], order, named) for n in (OP, *how.keys, FILE, ROW)}
+    named = np.minimum(np.maximum(chains.last_upsert + 1, start), end)
+    batch = {name: pick(changes[name], order, named) for name in (OP, *how.keys, FILE, ROW)}
     first_ops = changes[MOVE if MOVE in changes.column_names else OP]
     flags = {WRITE: write, IS_INSERT: is_insert}
-    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first, -1))
+    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first_upsert, -1))
 
     # Columns that the same files carry take their values from the same change; one whose value the log of some changes
     # did not have is a set of its own.
     for i, (carrying, names) in enumerate(how.sets):
         source = newest_carrier(chains, upserts & ~is_unlogged(changes, names[0])[order], groups, carrying)
-        batch |= {n: pick(changes[n], order, source) for n in names if n not in how.keys}
+        batch |= {name: pick(changes[name], order, source) for name in names if name not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
-    names = [OP, *[c.name for c in how.schema], FILE, ROW]
-    rows = pa.table({n: batch[n] for n in names} | flags)
-    return rows.take(pc.sort_indices(rows, sort_keys=[(k, "ascending") for k in how.keys]))
+    ordered = [OP, *[column.name for column in how.schema], FILE, ROW]
+    rows = pa.table({name: batch[name] for name in ordered} | flags)
+    return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in how.keys]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-027
 def of_late_keys(
@@ -301,9 +301,9 @@ def with_runs(
     for begin in begins[1:]:
         if moved[begin] and moved[begin - 1]:
             runs[(run == run[begin]) & moved] = run[begin]
-    out = np.empty(len(order), np.int64)
-    out[order] = runs
-    return changes.append_column(RUN, pa.array(out, mask=out < 0))
+    by_row = np.empty(len(order), np.int64)
+    by_row[order] = runs
+    return changes.append_column(RUN, pa.array(by_row, mask=by_row < 0))
 
 
 def sent_once(
@@ -313,19 +313,19 @@ def sent_once(
     how: Folding,  # with a change sequence that every row has, or with none
 ) -> np.ndarray:  # False for what a resumed task has sent again
     "An equal change of a key counts once: what follows it in a file would else be taken for the end of another row."
-    found = np.ones(len(codes), bool)
+    counts = np.ones(len(codes), bool)
     if how.sequence and len(codes):
         order = np.lexsort((place, codes))
         ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
-        same = np.ones(len(codes) - 1, bool)
+        is_repeat = np.ones(len(codes) - 1, bool)
         for column in (codes[order], numbers, ops, moves):
-            same &= column[1:] == column[:-1]
-        at = np.flatnonzero(same)
-        values = changes.select([c.name for c in how.schema])
-        one, other = (values.take(order[places]).to_pylist() for places in (at, at + 1))
-        equal = [row == again for row, again in zip(one, other)]
-        found[order[at[equal] + 1]] = False
-    return found
+            is_repeat &= column[1:] == column[:-1]
+        repeats = np.flatnonzero(is_repeat)
+        values = changes.select([field.name for field in how.schema])
+        before, after = (values.take(order[places]).to_pylist() for places in (repeats, repeats + 1))
+        equal = [row == repeated for row, repeated in zip(before, after)]
+        counts[order[repeats[equal] + 1]] = False
+    return counts
 
 
 def settle_moves(
@@ -337,24 +337,26 @@ def settle_moves(
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
     order = np.lexsort((place, codes))
-    moves, ops, files = (changes[n].to_numpy()[order] for n in (MOVE, OP, FILE))
+    moves, ops, files = (changes[name].to_numpy()[order] for name in (MOVE, OP, FILE))
     runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
-    start, same = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
-    same |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
-    again = changes[KIND].to_numpy()[order] == "again"
-    same &= again | ~np.append(False, again[:-1])  # the table holds what came before, and is asked nothing about it
-    ends = ~start & same & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    start, follows = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
+    follows |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
+    is_again = changes[KIND].to_numpy()[order] == "again"
+    follows &= is_again | ~np.append(
+        False, is_again[:-1]
+    )  # the table holds what came before, and is asked nothing about it
+    ends = ~start & follows & (moves == "out") & (np.append("", moves[:-1]) == CAME)
     pair = ends | np.append(ends[1:], False)
     before = latest(~pair)
     is_known = before >= latest(start)
-    taken = is_known & (ops[before] != "D")
+    is_taken = is_known & (ops[before] != "D")
     lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(start)) if len(start) else start
     lone = lone[np.cumsum(start) - 1]
-    stays, first = np.ones(len(order), bool), np.empty(len(order), object)
-    stays[order] = ~(ends & (taken | ~is_known))
-    first[order] = np.where(lone, IF_THERE, np.where(moves == CAME, CAME, ops))
+    stays, first_ops = np.ones(len(order), bool), np.empty(len(order), object)
+    stays[order] = ~(ends & (is_taken | ~is_known))
+    first_ops[order] = np.where(lone, IF_THERE, np.where(moves == CAME, CAME, ops))
     column = changes.column_names.index(MOVE)
-    return changes.set_column(column, MOVE, pa.array(first, pa.string())), stays
+    return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), stays
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(
@@ -363,20 +365,20 @@ def fold(
 ) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
     changes, how = _with_digits(changes, how)
-    left_out, every, again = 0, changes, 0
+    left_out, read, repeats = 0, changes, 0
     if how.only_inserts:
-        others = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
-        left_out, changes = pc.sum(others).as_py() or 0, changes.filter(pc.invert(others))
+        not_inserts = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
+        left_out, changes = pc.sum(not_inserts).as_py() or 0, changes.filter(pc.invert(not_inserts))
     facts = count_changes(changes, how) | {"left_out": left_out}
     if left_out:
-        whole = count_changes(every, how)
-        facts |= {name: whole[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+        counts = count_changes(read, how)
+        facts |= {name: counts[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
     if MOVE in changes.column_names:
         once = sent_once(changes, codes, place, replace(how, sequence="") if facts["unproven"] else how)
-        again = int((~once & chosen).sum())
+        repeats = int((~once & chosen).sum())
         changes, codes, place, chosen = changes.filter(pa.array(once)), codes[once], place[once], chosen[once]
         changes, stays = settle_moves(changes, codes, place)
         chosen &= stays
@@ -384,7 +386,7 @@ def fold(
     chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
     counted = _count_batch(changes, batch, how, chains)
-    counted["repeats"] += again
+    counted["repeats"] += repeats
     return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
 
 
@@ -402,16 +404,18 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     "The first row that came from another key in a file without columns that its row had: what they held stays behind."
     if MOVE not in changes.column_names:
         return None
-    came = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
-    came = pc.fill_null(came, False).to_numpy() & _is_moved(changes, how)
+    arrived = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
+    arrived = pc.fill_null(arrived, False).to_numpy() & _is_moved(changes, how)
     lacking: dict[Place, list[str]] = {}
     for groups, names in how.sets:
-        known = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy() & ~is_unlogged(changes, names[0])
-        first = pc.min(changes[NAME].filter(pa.array(known))).as_py()  # until then no row had such a value
+        carries_them = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy() & ~is_unlogged(
+            changes, names[0]
+        )
+        first_name = pc.min(changes[NAME].filter(pa.array(carries_them))).as_py()  # until then no row had such a value
         for name in names:
-            lacks = came & ~known
-            if name not in how.had:
-                lacks &= pc.greater(changes[NAME], first).to_numpy() if first else False
+            lacks = arrived & ~carries_them
+            if name not in how.existing:
+                lacks &= pc.greater(changes[NAME], first_name).to_numpy() if first_name else False
             if name not in how.images.values() and (place := first_of(changes, lacks)):
                 lacking.setdefault(place, []).append(name)
     if not lacking:
@@ -435,14 +439,14 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
     changes = as_read(changes)
     bad, kinds = bad_rows(changes, how.keys), changes[KIND].to_numpy()
-    mine = pa.array(kinds != "again")
-    by_file = _by_file(changes.filter(mine))
-    counts = {name: sum(file[at] for file in by_file.values()) for at, name in enumerate(_COUNTED)}
+    is_new = pa.array(kinds != "again")
+    by_file = _by_file(changes.filter(is_new))
+    counts = {name: sum(file[place] for file in by_file.values()) for place, name in enumerate(_COUNTED)}
     proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
-    renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
+    renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
-    facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(mine))}
+    facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
@@ -450,20 +454,20 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
 
 def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
     "Inserts with a before image of their key; DMS fills it in updates only."
-    found = np.zeros(changes.num_rows, bool)
+    has_image = np.zeros(changes.num_rows, bool)
     for before in how.images.values():
-        found |= pc.is_valid(changes[before]).to_numpy()
-    return found & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
+        has_image |= pc.is_valid(changes[before]).to_numpy()
+    return has_image & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
 
 
 def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, updates, deletes
     "What each file holds."
-    found: dict[str, list[int]] = {}
+    by_path: dict[str, list[int]] = {}
     counted = changes.select([FILE, OP]).group_by([FILE, OP]).aggregate([([], "count_all")])
     for path, op, number in zip(*(counted[name].to_pylist() for name in (FILE, OP, "count_all"))):
         if op in OPS:
-            found.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
-    return found
+            by_path.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
+    return by_path
 
 
 def _count_unlogged(changes: pa.Table) -> int:
@@ -471,7 +475,7 @@ def _count_unlogged(changes: pa.Table) -> int:
     if UNLOGGED not in changes.column_names:
         return 0
     lists = pc.value_counts(changes[UNLOGGED].drop_null()).to_pylist()
-    return sum(len(unlogged_names(one["values"])) * one["counts"] for one in lists)
+    return sum(len(unlogged_names(entry["values"])) * entry["counts"] for entry in lists)
 
 
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
@@ -498,8 +502,8 @@ def first_of(
     if not mask.any():
         return None
     rows = changes.select([NAME, FILE, ROW]).filter(pa.array(mask))
-    first = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
-    return Place(first[NAME], first[FILE], first[ROW])
+    row = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
+    return Place(row[NAME], row[FILE], row[ROW])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
 def first_bad(
@@ -526,9 +530,9 @@ def sequence_range(
         return {"lowest": None, "late_lowest": None, "highest": ""}
 
     def lowest(kind: str) -> FileSequence | None:
-        some = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
-        first = some.take(pc.sort_indices(some, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
-        return FileSequence(first[0][sequence], first[0][FILE]) if first else None
+        of_kind = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
+        rows = of_kind.take(pc.sort_indices(of_kind, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
+        return FileSequence(rows[0][sequence], rows[0][FILE]) if rows else None
 
     return {"lowest": lowest("new"), "late_lowest": lowest("late"), "highest": pc.max(changes[sequence]).as_py()}
 
@@ -549,9 +553,9 @@ def _count_late(
     "Rows of late files, rows folded again, and keys that have both."
     if not len(chains.start):
         return {"late": 0, "again": 0, "met": 0}
-    late, again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
-    counts = {"late": late.sum(), "again": again.sum(), "met": ((late > 0) & (again > 0)).sum()}
-    return {name: int(n) for name, n in counts.items()}
+    late, folded_again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
+    counts = {"late": late.sum(), "again": folded_again.sum(), "met": ((late > 0) & (folded_again > 0)).sum()}
+    return {name: int(count) for name, count in counts.items()}
 
 
 def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
@@ -567,10 +571,10 @@ def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, An
     if not len(falls):
         return {"disorder": 0, "against": None, "repeats": repeats}
     keys = np.unique(np.searchsorted(chains.start, falls, side="right"))
-    one = falls[by_name[falls].argmin()]
-    other = stays[np.searchsorted(stays, one) - 1]
-    first, then = changes.select([NAME, FILE, ROW]).take(chains.order[[one, other]]).to_pylist()
-    against = Reversal(first[NAME], first[FILE], first[ROW], then[FILE], then[ROW])
+    fall = falls[by_name[falls].argmin()]
+    before = stays[np.searchsorted(stays, fall) - 1]
+    later_row, earlier_row = changes.select([NAME, FILE, ROW]).take(chains.order[[fall, before]]).to_pylist()
+    against = Reversal(later_row[NAME], later_row[FILE], later_row[ROW], earlier_row[FILE], earlier_row[ROW])
     return {"disorder": len(keys), "against": against, "repeats": repeats}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98

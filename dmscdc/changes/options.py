@@ -109,13 +109,13 @@ def _pairs(columns: Schema) -> list[list[str]]:
 def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON values, without what is usual
     "Options as a commit keeps them."
     values = {name: getattr(options, name) for name in _KINDS}
-    kept = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
-    kept = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+    unusual = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
+    unusual = {name: list(value) if isinstance(value, tuple) else value for name, value in unusual.items()}
     if options.columns:
-        kept["columns"] = _pairs(options.columns)
+        unusual["columns"] = _pairs(options.columns)
     if options.versions:
-        kept["versions"] = [[version.since, _pairs(version.columns)] for version in options.versions]
-    return kept
+        unusual["versions"] = [[version.since, _pairs(version.columns)] for version in options.versions]
+    return unusual
 
 # %% ../../notebooks/05_changes/10_options.ipynb #f0576a0e
 def version_at(
@@ -123,12 +123,12 @@ def version_at(
     path: str,  # of a load or change file
 ) -> Version:  # its `since` is "" for the load
     "The definition by which a file is read: the last one that begins with this file or before it."
-    first = Version("", options.columns)
+    of_load = Version("", options.columns)
     if not is_change_file(path):
-        return first
+        return of_load
     name = path.rpartition("/")[2]
     begun = [version for version in options.versions if version.since <= name]
-    return max([first, *begun], key=lambda version: version.since)
+    return max([of_load, *begun], key=lambda version: version.since)
 
 
 def valid_from(since: str) -> str:
@@ -139,9 +139,11 @@ def valid_from(since: str) -> str:
 def _columns_in_words(options: ReadOptions, paths: Iterable[str]) -> str:
     if not options.columns:
         return "columns of text, named by the header" if options.header else "columns that nobody has defined yet"
-    used = dict(version_at(options, path) for path in paths) or {"": options.columns}
-    valid = {since: f" {valid_from(since)}" if options.versions else "" for since in used}
-    words = [f"{len(used[since])} columns of the table's definition{valid[since]}" for since in sorted(used)]
+    by_version = dict(version_at(options, path) for path in paths) or {"": options.columns}
+    valid = {since: f" {valid_from(since)}" if options.versions else "" for since in by_version}
+    words = [
+        f"{len(by_version[since])} columns of the table's definition{valid[since]}" for since in sorted(by_version)
+    ]
     return " and ".join(words)
 
 
@@ -160,6 +162,6 @@ def in_words(
         f"{nulls} for null",
         f"{options.marker!r} for a value that was not logged" if options.marker else "",
         "every row of a change file an insert" if options.inserts else "",
-        " and ".join(f"{old} as {new}" for old, new in renamed),
+        " and ".join(f"{before} as {after}" for before, after in renamed),
     ]
     return ", ".join(filter(None, words))

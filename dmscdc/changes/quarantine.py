@@ -67,12 +67,12 @@ def write_aside(
 def count_aside(
     rows: Sequence[SetAside],
     name: str,  # of the list
-    more: Mapping[str, int] | None = None,  # path -> how many rows of it are not in the list
+    unlisted: Mapping[str, int] | None = None,  # path -> how many rows of it are not in the list
 ) -> dict[str, list]:  # path -> how many rows, WHOLE for all of them; the name of the list
     "What a commit keeps of its list."
-    found = Counter(row.path for row in rows if row.row is not None) + Counter(more or {})
-    whole = {row.path: [WHOLE, name] for row in rows if row.row is None}
-    return {path: [number, name] for path, number in found.items()} | whole
+    counts = Counter(row.path for row in rows if row.row is not None) + Counter(unlisted or {})
+    files = {row.path: [WHOLE, name] for row in rows if row.row is None}
+    return {path: [number, name] for path, number in counts.items()} | files
 
 
 def _lines_of(url: str) -> list[dict[str, Any]]:
@@ -83,19 +83,19 @@ def _lines_of(url: str) -> list[dict[str, Any]]:
 
 def read_aside(
     folder: str,  # of the table's lists
-    kept: Mapping[str, Sequence],  # of its newest commit
+    by_path: Mapping[str, Sequence],  # of its newest commit
 ) -> list[SetAside]:
     "The rows that are missing in a table, by file and row. Raises `FileNotFoundError` if a list is gone."
-    lists = {name: _lines_of(f"{folder}/{name}") for name in {name for _, name in kept.values()}}
+    lists = {name: _lines_of(f"{folder}/{name}") for name in {name for _, name in by_path.values()}}
     rows = [(name, SetAside(**line)) for name, lines in lists.items() for line in lines if "good" not in line]
-    mine = [row for name, row in rows if row.path in kept and kept[row.path][1] == name]
-    return sorted(mine, key=lambda row: (row.path.rpartition("/")[2], row.path, row.row or 0))
+    current = [row for name, row in rows if row.path in by_path and by_path[row.path][1] == name]
+    return sorted(current, key=lambda row: (row.path.rpartition("/")[2], row.path, row.row or 0))
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #a18fd5da
 def good_rows(
     url: str,  # of a file, as Parquet
     path: str,  # name used in messages
-    aside: Collection[int],  # rows that are put aside, from 0
+    bad: Collection[int],  # rows that are put aside, from 0
 ) -> str:
     "A digest of the other rows of a file: their number, their places, and their values as text, column by column."
     import pyarrow as pa
@@ -108,30 +108,30 @@ def good_rows(
     sizes, texts = ({name: hashlib.sha256() for name in names} for _ in range(2))
     for piece in read_pieces(file, path, names, range(file.num_row_groups), 65_536):
         places = pa.array(range(start, start + len(piece)))
-        some, start = piece.filter(pc.invert(pc.is_in(places, pa.array(sorted(aside), pa.int64())))), start + len(piece)
+        good, start = piece.filter(pc.invert(pc.is_in(places, pa.array(sorted(bad), pa.int64())))), start + len(piece)
         for name in names:
-            column = some[name].combine_chunks()
+            column = good[name].combine_chunks()
             column = column if pa.types.is_binary(column.type) else column.cast(pa.string())
             sizes[name].update(pc.fill_null(pc.binary_length(column), -1).to_numpy(False).tobytes())
             texts[name].update(b"".join(value for value in column.cast(pa.binary()).to_pylist() if value))
-    told = [[name, sizes[name].hexdigest(), texts[name].hexdigest()] for name in names]
-    return hashlib.sha256(json.dumps([start, told]).encode()).hexdigest()[:32]
+    digests = [[name, sizes[name].hexdigest(), texts[name].hexdigest()] for name in names]
+    return hashlib.sha256(json.dumps([start, digests]).encode()).hexdigest()[:32]
 
 
 def is_same_but_aside(
     url: str,  # of the file as it is now, as Parquet
     path: str,
     folder: str,  # of the table's lists
-    kept: Sequence,  # what a commit keeps of the file: count, name of the list
+    entry: Sequence,  # what a commit keeps of the file: count, name of the list
 ) -> bool:
     "All rows of a file that are not in a list are as they were when the list was written."
     try:
-        lines = _lines_of(f"{folder}/{kept[1]}")
+        lines = _lines_of(f"{folder}/{entry[1]}")
     except FileNotFoundError:
         return False
-    mine = [line for line in lines if line["path"] == path]
-    aside = {line["row"] for line in mine if line.get("row") is not None}
-    return any(line["good"] == good_rows(url, path, aside) for line in mine if "good" in line)
+    of_file = [line for line in lines if line["path"] == path]
+    bad = {line["row"] for line in of_file if line.get("row") is not None}
+    return any(line["good"] == good_rows(url, path, bad) for line in of_file if "good" in line)
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #b8f70cff
 SENT_AGAIN = "its change sequence was applied before: a resumed task has sent it again"  # why a row is left out
@@ -153,57 +153,57 @@ def name_list(
     rows: Iterable[SetAside],
 ) -> str:  # of a new list
     "The name of a commit's list."
-    others = [row.reason for row in rows if row.reason not in NOT_MISSING]
-    end = _REPEATS if not others else _NO_KEY if all(one.endswith(KEYLESS) for one in others) else ".jsonl"
+    reasons = [row.reason for row in rows if row.reason not in NOT_MISSING]
+    end = _REPEATS if not reasons else _NO_KEY if all(reason.endswith(KEYLESS) for reason in reasons) else ".jsonl"
     return f"{commit:08d}-{secrets.token_hex(4)}{end}"
 
 
 def missing(
-    kept: Mapping[str, Sequence],  # of a commit
+    by_path: Mapping[str, Sequence],  # of a commit
 ) -> dict[str, Sequence]:
     "What is put aside and not in the table."
-    return {path: found for path, found in kept.items() if not found[1].endswith(_REPEATS)}
+    return {path: entry for path, entry in by_path.items() if not entry[1].endswith(_REPEATS)}
 
 
 def dropped(
-    kept: Mapping[str, Sequence],  # of the newest commit
-    asked: Mapping | None,  # the instruction that is carried out
+    by_path: Mapping[str, Sequence],  # of the newest commit
+    instruction: Mapping | None,  # the instruction that is carried out
 ) -> dict[str, Sequence]:
     "What is still put aside after an instruction: a person may drop files, or all."
-    if not asked or asked["kind"] != "drop":
-        return dict(kept)
-    gone = {path for path in missing(kept) if not asked.get("files") or path in asked["files"]}
-    return {path: found for path, found in kept.items() if path not in gone}
+    if not instruction or instruction["kind"] != "drop":
+        return dict(by_path)
+    dropped_paths = {path for path in missing(by_path) if not instruction.get("files") or path in instruction["files"]}
+    return {path: entry for path, entry in by_path.items() if path not in dropped_paths}
 
 
-def aside_words(kept: Mapping[str, Sequence]) -> str:
+def aside_words(by_path: Mapping[str, Sequence]) -> str:
     "How many rows and files are put aside."
-    whole = [path for path, (number, _) in kept.items() if number == WHOLE]
-    rows = sum(number for number, _ in kept.values() if number != WHOLE)
-    files = len(kept) - len(whole)
+    whole_files = [path for path, (number, _) in by_path.items() if number == WHOLE]
+    rows = sum(number for number, _ in by_path.values() if number != WHOLE)
+    files = len(by_path) - len(whole_files)
     words = [f"{rows:,} row{'s' * (rows != 1)} of {files:,} file{'s' * (files != 1)}"] * bool(files)
-    words += [f"{len(whole):,} file{'s' * (len(whole) != 1)} that cannot be read"] * bool(whole)
+    words += [f"{len(whole_files):,} file{'s' * (len(whole_files) != 1)} that cannot be read"] * bool(whole_files)
     return " and ".join(words)
 
 
 def note_aside(
     table: TableRef,
-    kept: Mapping[str, Sequence],  # of the newest commit
+    by_path: Mapping[str, Sequence],  # of the newest commit
 ) -> str:  # "" if nothing is put aside
     "What a person must know of a table that lacks rows."
-    kept = missing(kept)
-    if not kept:
+    by_path = missing(by_path)
+    if not by_path:
         return ""
-    first, name = next(iter(kept)), for_shell(table)
-    if all(found[1].endswith(_NO_KEY) for found in kept.values()):
+    example, name = next(iter(by_path)), for_shell(table)
+    if all(entry[1].endswith(_NO_KEY) for entry in by_path.values()):
         return (
-            f"updates and deletes that were not applied, because the table has no key: {aside_words(kept)} "
-            f"({first}{', …' * (len(kept) > 1)}). To see them: dmscdc quarantine show {for_shell(table)}. If columns "
-            f"identify its rows: dmscdc table set {for_shell(table)} --key …, then dmscdc table rewind "
+            f"updates and deletes that were not applied, because the table has no key: {aside_words(by_path)} "
+            f"({example}{', …' * (len(by_path) > 1)}). To see them: dmscdc quarantine show {for_shell(table)}. If "
+            f"columns identify its rows: dmscdc table set {for_shell(table)} --key …, then dmscdc table rewind "
             f"{for_shell(table)} --reload; to go on without them: dmscdc quarantine drop {for_shell(table)}"
         )
     return (
-        f"put aside and not in the table: {aside_words(kept)} ({first}{', …' * (len(kept) > 1)}). "
+        f"put aside and not in the table: {aside_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "
         f"To see them, and why: dmscdc quarantine show {name}. After a repair of the file or of the table's "
         f"definition: dmscdc quarantine replay {name}; to go on without them: dmscdc quarantine drop {name}"
     )
@@ -239,12 +239,14 @@ def bad_changes(
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, OP, ROW
 
-    rows, why = read_changes(spark, replace(files, images={})), "_cdc_why"
-    text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
-    texts = [c.name for c in files.schema if c.type == "string"]
-    found = rows.withColumn(why, _why(keys, texts)).where(F.col(why).isNotNull())
-    found = found.select(FILE, ROW, why, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1).collect()
-    return [SetAside(*row) for row in found]
+    # As the files have them: a row that only ends an older key has no place of its own.
+    rows = read_changes(spark, replace(files, images={}))
+    text = F.to_json(F.struct(OP, *[quoted(column.name) for column in files.schema]))
+    texts = [column.name for column in files.schema if column.type == "string"]
+    reason = "_cdc_why"
+    bad = rows.withColumn(reason, _why(keys, texts)).where(F.col(reason).isNotNull())
+    listed = bad.select(FILE, ROW, reason, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1)
+    return [SetAside(*row) for row in listed.collect()]
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #2557960c
 def check_number(
@@ -256,8 +258,8 @@ def check_number(
 
     if len(rows) > MAX_BAD_ROWS:
         raise Refused(
-            f"{table}: more than {MAX_BAD_ROWS:,} rows cannot be applied, the first is row {rows[0].row + 1:,} of "
-            f"{rows[0].path}: {rows[0].reason}. So many are not put aside; nothing was applied. Look at the key and "
+            f"{table}: more than {MAX_BAD_ROWS:,} rows cannot be applied, the first is row {(rows[0].row or 0) + 1:,} "
+            f"of {rows[0].path}: {rows[0].reason}. So many are not put aside; nothing was applied. Look at the key and "
             f"the columns: dmscdc table list, dmscdc table columns {for_shell(table)}",
             len(rows),
         )
@@ -272,8 +274,8 @@ def is_applicable(
 
     from dmscdc.changes.read import quoted
 
-    whole = [F.col(quoted(k)).isNotNull() for k in keys]
-    return reduce(and_, whole, reduce(or_, [F.col(quoted(n)).isNotNull() for n in names]))
+    has_key = [F.col(quoted(key)).isNotNull() for key in keys]
+    return reduce(and_, has_key, reduce(or_, [F.col(quoted(name)).isNotNull() for name in names]))
 
 
 def bad_load_rows(
@@ -288,11 +290,11 @@ def bad_load_rows(
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, ROW
 
-    names = [c.name for c in files.schema]
-    nulls = [F.when(F.col(quoted(k)).isNull(), F.lit(f"key column {k} is null")) for k in keys]
-    why, text = F.coalesce(*nulls, F.lit("no field has a value")), F.to_json(F.struct(*map(quoted, names)))
-    found = read_changes(spark, files).where(~is_applicable(keys, names)).select(FILE, ROW, why, text)
-    return [SetAside(*row) for row in found.orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1).collect()]
+    names = [column.name for column in files.schema]
+    nulls = [F.when(F.col(quoted(name)).isNull(), F.lit(f"key column {name} is null")) for name in keys]
+    reason, text = F.coalesce(*nulls, F.lit("no field has a value")), F.to_json(F.struct(*map(quoted, names)))
+    bad = read_changes(spark, files).where(~is_applicable(keys, names)).select(FILE, ROW, reason, text)
+    return [SetAside(*row) for row in bad.orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1).collect()]
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #009c59fd
 @dataclass(frozen=True)
@@ -325,8 +327,8 @@ def left_out_changes(
     from dmscdc.changes.schema import FILE, OP, ROW
 
     rows = read_changes(spark, replace(files, images={})).where(F.col(OP).isin("U", "D"))
-    why = F.concat(F.when(F.col(OP) == "U", "an update").otherwise("a delete"), F.lit(f", {KEYLESS}"))
-    text = F.to_json(F.struct(OP, *[quoted(c.name) for c in files.schema]))
-    first = rows.select(FILE, ROW, why, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS).collect()
-    counts = dict(rows.groupBy(FILE).count().collect())
-    return LeftOut(tuple(SetAside(*row) for row in first), counts)
+    reason = F.concat(F.when(F.col(OP) == "U", "an update").otherwise("a delete"), F.lit(f", {KEYLESS}"))
+    text = F.to_json(F.struct(OP, *[quoted(column.name) for column in files.schema]))
+    examples = rows.select(FILE, ROW, reason, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS).collect()
+    counts: dict[str, int] = dict(rows.groupBy(FILE).count().collect())
+    return LeftOut(tuple(SetAside(*row) for row in examples), counts)

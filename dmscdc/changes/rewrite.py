@@ -56,19 +56,19 @@ def needs_rewrite(url: str, path: str, options: ReadOptions) -> bool:
 
 def _has_unlogged(file: pq.ParquetFile, options: ReadOptions) -> bool:
     "Whether there may be a null in a column in which it means that the log had no value."
-    every = file.schema_arrow.names
-    if len(set(every)) < len(every):  # refused as it is
+    carried = file.schema_arrow.names
+    if len(set(carried)) < len(carried):  # refused as it is
         return False
-    names = [name for name in every if current_name(name, options.renamed) in options.unlogged]
-    counts = promised_nulls(file, every if "*" in options.unlogged else names)
+    names = [name for name in carried if current_name(name, options.renamed) in options.unlogged]
+    counts = promised_nulls(file, carried if "*" in options.unlogged else names)
     return any(count != 0 for count in counts.values())
 
 # %% ../../notebooks/05_changes/17_rewrite.ipynb #8da7b850
-def _rewrite_parquet(url: str, path: str, options: ReadOptions, out: str) -> None:
+def _rewrite_parquet(url: str, path: str, options: ReadOptions, target: str) -> None:
     "Write a Parquet file again: names of today, `Op` where it is one of inserts, else what each row lacks."
     file = open_raw(url, path)
     unlogged: set[str] = set()
-    fs, place = new_fs_and_path(out)
+    fs, place = new_fs_and_path(target)
 
     def corrected(rows: pa.Table) -> pa.Table:
         rows = rows.rename_columns(current_names(path, rows.column_names, options))
@@ -113,23 +113,23 @@ def rewrite_files(
     table: str,  # for messages
     urls: Mapping[str, str],  # of files for `needs_rewrite`: path below the table's folder -> where it lies
     options: ReadOptions,
-    out: str,  # a folder of their own
+    folder: str,  # a folder of their own
     threads: int = 4,  # files at a time
 ) -> RewrittenFiles:
     "Write a Parquet file for each file. Raises `Refused` or `Unreadable`."
     parquet = [path for path in urls if not is_csv(path)]
     texts = [path for path in urls if is_csv(path)]
     for path in parquet:
-        _rewrite_parquet(urls[path], path, options, f"{out}/{path}")
+        _rewrite_parquet(urls[path], path, options, f"{folder}/{path}")
     with ThreadPoolExecutor(threads) as pool:
         heads = dict(zip(texts, pool.map(lambda path: head_of(urls[path], path, options), texts)))
         options = _with_header(options, heads)
         layouts = {path: layout_of(table, path, options, head) for path, head in heads.items()}
         options = _with_sequence(options, layouts)
         every_bad: list[BadRow] = []
-        write = lambda path: write_parquet(urls[path], path, options, layouts[path], f"{out}/{path}", every_bad)
+        write = lambda path: write_parquet(urls[path], path, options, layouts[path], f"{folder}/{path}", every_bad)
         bad = tuple(chain.from_iterable(pool.map(write, texts)))
-    return RewrittenFiles({path: f"{out}/{path}" for path in (*texts, *parquet)}, options, bad)
+    return RewrittenFiles({path: f"{folder}/{path}" for path in (*texts, *parquet)}, options, bad)
 
 # %% ../../notebooks/05_changes/17_rewrite.ipynb #ed8f3f54
 @cache

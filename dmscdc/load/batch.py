@@ -145,7 +145,7 @@ def fold_files(
         soft=task.soft,
         only_inserts=not task.key,
         texts=partition_texts(task, files.schema),
-        had=tuple(c.name for c in table_schema),
+        existing=tuple(c.name for c in table_schema),
     )
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f5eee223
