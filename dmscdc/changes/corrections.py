@@ -25,6 +25,7 @@ def current_name(
     renamed: Sequence[str],  # old, new, old, new
 ) -> str:
     "The name that a column has today."
+    # In order: a column may have been renamed twice.
     for before, after in zip(renamed[::2], renamed[1::2]):
         name = {before: after, f"{BEFORE_IMAGE}{before}": f"{BEFORE_IMAGE}{after}"}.get(name, name)
     return name
@@ -37,6 +38,7 @@ def current_names(
 ) -> list[str]:
     "The names that columns of a file have today. Raises `Refused` where two would have one."
     current = [current_name(name, options.renamed) for name in names]
+    # Two names of one column in one file, and nobody knows which value is meant.
     twice = [name for name in current if current.count(name) > 1 and current != list(names)]
     if twice:
         doubles = " and ".join(name for name, new in zip(names, current) if new == twice[0])
@@ -58,6 +60,7 @@ def lacks_op(
 
 def with_op(rows: pa.Table) -> pa.Table:
     "The rows with `Op` I; without it where a row is empty."
+    # An empty row stands for one that could not be read; it is no insert.
     empty = reduce(pc.and_, [pc.is_null(column) for column in rows.columns])
     return rows.add_column(0, OP, pc.if_else(empty, pa.scalar(None, pa.string()), "I"))
 

@@ -90,6 +90,7 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
         is_as_long = all(len(layout) == len(row) for row in rows)
         return is_as_long and fit_of(layout, columns, options, rows[:SEEN]).is_perfect
 
+    # What a person would try: a file of inserts, then every other version.
     without_op = [layout[1:] for layout in layouts(options, version.columns, is_change)]
     if is_change and not options.inserts and any(fits(layout, version.columns) for layout in without_op):
         return (

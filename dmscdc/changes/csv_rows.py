@@ -81,6 +81,7 @@ def _note_skipped(reading: _Reading, number: int) -> None:
     "Keep a row of another length. Raises `Unreadable`."
     fields, text = reading.skipped.pop(number)
     reading.note(number, f"{fields} fields, where {len(reading.layout.columns)} were expected", text)
+    # Nothing behind such a row is certain.
     if "\n" in text:
         bad = reading.bad[-1]
         raise Unreadable(
@@ -176,6 +177,7 @@ def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], li
     arrays, misfits = [], []
     for column, raw in zip(reading.layout.columns, batch.columns):
         values, odd = typed(raw, column.type)
+        # A mark is a fault of its row alone.
         if column.type == "string":
             odd = pc.or_(odd, pc.fill_null(pc.match_substring_regex(values, MARKED), False))
         added = None
@@ -209,6 +211,7 @@ def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
     "The rows of a batch in their types, in their places."
     batch, masks = _without_marker(reading, _without_header(reading, batch))
     arrays, misfits = _typed(reading, batch)
+    # A row keeps its place, because its place is its order: an empty row stands for a bad one.
     bad = reduce(pc.or_, [column.mask for column in misfits], _empty_rows(batch, masks))
     places = _places(reading, batch.num_rows)
     if pc.any(bad).as_py():
@@ -240,6 +243,7 @@ def write_parquet(
 ) -> list[BadRow]:  # in order
     "Write a CSV file's rows to a Parquet file. Raises `Unreadable`."
     reading, empty = _Reading(path, options, layout, every_bad=every_bad), _no_rows(layout)
+    # What no rows become tells the columns before a row is read.
     schema = _typed_rows(_Reading(path, options, CsvLayout(layout.columns)), empty).schema
     fs, place = new_fs_and_path(target)
     with pq.ParquetWriter(place, schema, filesystem=fs, compression="snappy", store_schema=False) as file:

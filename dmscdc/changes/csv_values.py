@@ -27,6 +27,7 @@ def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:
+        # Halving finds a bad value of a million in twenty casts.
         if len(text) == 1:
             return pa.nulls(1, kind)
     middle = len(text) // 2
@@ -68,6 +69,7 @@ def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(pc.if_else(long, pa.scalar(None, texts.type), texts), kind)
     if not pc.any(long).as_py():
         return values
+    # Arrow reads 39 nines as a negative number, and a one with 500 zeros as zero.
     exact = [
         _exact(text_of_number, kind)
         for text_of_number in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()
@@ -104,6 +106,7 @@ def _day(text: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
     cut = pc.replace_substring_regex(_only(text, f"{_TIME}{_ZONE}?$"), r"(\.[0-9]{6})[0-9]+", r"\1")
+    # A time without a zone is UTC, as in Parquet.
     zoned, null = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$"), pa.scalar(None, text.type)
     local = _cast(pc.if_else(zoned, null, cut), pa.timestamp("us")).cast(kind)
     return pc.coalesce(local, _cast(pc.if_else(zoned, cut, null), kind))
@@ -131,7 +134,9 @@ def typed(
     text = _cast(raw, pa.string())
     if kind == "string":
         return text, pc.and_(pc.is_null(text), pc.is_valid(raw))
+    # An empty field is a value of texts and bytes only.
     blank = pc.and_(pc.equal(text, ""), pa.scalar(kind != "binary"))
+    # MySQL's zero date: DMS itself makes it null where a target cannot hold it.
     if kind in ("date", "timestamp"):
         blank = pc.or_(blank, pc.starts_with(text, "0000-00-00"))
     meant = pc.if_else(blank, pa.scalar(None, text.type), text)

@@ -164,6 +164,7 @@ def lake_type(
         return "decimal(38,4)", ""
     if engine == "oracle" and "zone" in suffix or (word, suffix.strip()) == ("long", "raw"):
         return ("string" if "zone" in suffix else "binary"), _loss(engine, word, suffix, digits)
+    # An unsigned number needs the next wider type.
     kind = _TYPES[engine].get(word, "")
     return (_WIDER[kind] if "unsigned" in suffix and kind in _WIDER else kind), _loss(engine, word, suffix, digits)
 
@@ -185,6 +186,7 @@ def _plain(name: str) -> tuple[str, ...]:
 
 def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the table's name in parts; its body
     "Every `create table` with columns. Words inside of texts do not count."
+    # A default or a comment may hold the words `create table`. As long as before, so that places stay.
     masked = re.sub(r"'(?:[^'\\]|\\.|'')*'", lambda match: "'" + "." * (len(match[0]) - 2) + "'", text)
     for match in _CREATE.finditer(masked):
         depth, start = 1, match.end()
@@ -294,6 +296,7 @@ def _define(
     key: tuple[str, ...] = ()
     for name, *tokens in _pieces(body, engine):
         text, word = _type_text(tokens), name.text.lower().split()[0]
+        # A column may be called like a word that begins no column; its quotes or its type tell.
         is_name = name.token_type.name == "IDENTIFIER" or engine != "mysql" and lake_type(text, engine)[0]
         if word in _NO_COLUMN and not is_name:  # only MySQL reserves `key`
             continue
@@ -327,6 +330,7 @@ def _engines_of(text: str, dialect: str) -> list[str]:
         raise BadSetting(f"no dialect {dialect!r}: there are {', '.join(_ENGINES)}")
     if dialect:
         return [_ENGINES[dialect.lower()]]
+    # Words that only one engine has; without any, all of them are tried.
     signs = [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
     return signs[:1] or list(_KINDS)
 
@@ -355,7 +359,7 @@ def read_ddl(
     body, enums = _one_body(text, table), [name.lower() for name in re.findall(_ENUM, text, re.IGNORECASE)]
     by_columns: dict[Schema, Definition] = {}
     failed = []
-    # Without a dialect every engine that could have written it is tried: most agree on the columns.
+    # Without a dialect, all engines that may have written it must come to the same columns.
     for engine in _engines_of(body, dialect):
         try:
             definition = _define(body, engine, table, enums)
@@ -431,13 +435,10 @@ def read_catalog(
     for facts in listed:
         text = facts["type"].compile(dialect=connection.dialect)
         kind, loss = lake_type(text, engine)
-        columns.append({"name": facts["name"], "type": kind or "string"})
+        columns.append(Column(facts["name"], kind or "string"))
         loss = loss if kind else f"has type {text}, which is not known; it is read as text"
         notes += [f"column {facts['name']} {loss}"] if loss else []
-    definition = Definition(
-        tuple(Column(column["name"], column["type"]) for column in columns), tuple(key["constrained_columns"])
-    )
-    return replace(definition, notes=tuple(notes), dialect=engine)
+    return Definition(tuple(columns), tuple(key["constrained_columns"]), tuple(notes), engine)
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #e5648dcf
 Listed = Sequence[tuple[str, str]]  # name and type of each column
@@ -469,6 +470,7 @@ def with_version(
             raise BadSetting(f"{table}: it has no columns yet for the files before {name}. First: {command} {_LOAD}")
     elif since == _LOAD or not before or not (is_loaded or before[1:]):
         return [("", columns)]
+    # Who corrects a type need not say which version is meant: the names do.
     elif len(starts) == 1:
         name = starts[0]
     else:

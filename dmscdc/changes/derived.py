@@ -33,6 +33,7 @@ def _day(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_string(values.type):
         return values.cast(pa.date32())
     begin = pc.utf8_slice_codeunits(values, 0, 10)
+    # Where nothing can be computed, as from a text that is no date, the value is null.
     begin = pc.if_else(pc.match_substring_regex(begin, _DATE), begin, pa.scalar(None, pa.string()))
     day = pc.strptime(begin, format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
     is_day = pc.equal(pc.strftime(day, "%Y-%m-%d"), begin)  # Arrow takes 30 February for a day in March
@@ -118,11 +119,13 @@ def with_computed(
     "A file's columns, and those that are computed from them. Raises `Refused`."
     types, added = {column.name: column.type for column in footer.schema}, []
     for how in filter(None, map(expression, partition)):
+        # A column of the source would be hidden by the computed one.
         if how.name in types:
             raise Refused(
                 f"{table}: {footer.path} has a column {how.name}, and the partition {how} needs that name. Rename the "
                 "column on its way (rename-column, a rule of the DMS task), or set another partition"
             )
+        # A file carries a computed column if it carries what it is computed from.
         if how.column not in types or how.column == OP:
             continue
         fit = _FROM["texts" if how.length or how.start else "times"]

@@ -35,10 +35,12 @@ def differing(
     from pyspark.sql import functions as F
 
     row = F.struct(*[F.col(quoted(column.name)) for column in schema])
+    # A struct each: columns of both sides have the same names.
     held_rows = table.select(row.alias("_held"), (F.col(OP) == "D").alias("_marked"))
     right = load.select(row.alias(NOW), FILE, ROW)
-    is_same = [F.col(f"_held.{quoted(k)}") == F.col(f"{NOW}.{quoted(k)}") for k in key]
+    is_same = [F.col(f"_held.{quoted(name)}") == F.col(f"{NOW}.{quoted(name)}") for name in key]
     joined = held_rows.join(right, is_same, "full")
+    # A row that a soft delete has marked counts as one that is not there.
     marked = F.coalesce("_marked", F.lit(False))
     before = F.when(~marked, F.col("_held"))
     kind = F.when(F.col(NOW).isNull(), "D").when(F.col("_held").isNull(), "I")
@@ -73,9 +75,11 @@ def stage_difference(
 
     rows = differing(table, load, key, schema)
     rows.write.mode("overwrite").parquet(spark_url(f"{url}/differing"))
+    # Read again: the join would else be computed for the batch, the pairs and the counts.
     rows = spark.read.schema(rows.schema).parquet(read_url(f"{url}/differing"))
     write_whole(rows, "_any", F.col(WHAT) == "D", schema, f"{url}/batch")
     if pairs:
+        # A marked row that the load lacks too is nothing new to anybody.
         changed = rows.where(F.col(WAS).isNotNull() | F.col(NOW).isNotNull())
         kind = F.when(F.col(NOW).isNull(), "D").when(F.col(WAS).isNull(), "I").otherwise("U")
         changed.select(kind.alias(WHAT), WAS, NOW, FILE, ROW).write.mode("overwrite").parquet(spark_url(pairs))

@@ -43,6 +43,7 @@ def met(
     goes, leaves = (
         F.struct(F.lit(-1).alias("step"), value.alias("value"), F.lit(0).alias("place")) for value in (after, before)
     )
+    # An insert brings a row, a delete takes one away, an update does both.
     steps = F.when(F.col(OP) == "I", F.array(comes)).when(F.col(OP) == "D", F.array(goes))
     parts = changes.withColumn("_part", F.explode(steps.otherwise(F.array(leaves, comes))))
     parts = parts.select("_part.*", row.alias("row"), FILE, ROW, AT, F.lit(False).alias("held"))
@@ -53,11 +54,14 @@ def met(
     place = F.lit(-1).cast("bigint").alias(AT)
     table_parts = table.select(comes.alias("_part"), row.alias("row"), FILE, ROW, place, F.lit(True).alias("held"))
     table_parts = table_parts.select("_part.*", "row", FILE, ROW, AT, "held")
+    # Only values that some change takes away: the other rows of the table stay as they are.
     table_parts = table_parts.join(leave, F.col("value").eqNullSafe(F.col("_left")), "left_semi")
     line = Window.partitionBy("value")
+    # All rows of one value stand in one line, the table's own first. A row that goes takes the oldest that is there.
     ordered = line.orderBy(AT, FILE, ROW, "place")
     walk = parts.unionByName(table_parts).withColumn("_sum", F.sum("step").over(ordered))
     walk = walk.withColumn("_come", F.sum(F.when(F.col("step") > 0, 1).otherwise(0)).over(ordered))
+    # The number of rows never falls below 0; how often it would have is the lowest point of a walk that may.
     below = F.least(F.lit(0), F.min("_sum").over(line))
     walk = walk.withColumn("_misses", -below)
     went = F.sum(F.when(F.col("step") < 0, 1).otherwise(0)).over(line) - F.col("_misses")
@@ -109,6 +113,7 @@ def doubles(
     value = F.struct(*[F.col(quoted(name)) for name in names]).alias("value")
     inserts = changes.where(F.col(OP) == "I").select(value, FILE, ROW, AT)
     loaded = load.select(value.alias("had")).groupBy("had").agg(F.count(F.lit(1)).alias("many"))
+    # As often as the load has the row, and no more: two equal rows may be two rows of the source.
     number = F.row_number().over(Window.partitionBy("value").orderBy(AT))
     numbered = inserts.withColumn("number", number).join(loaded, F.col("value").eqNullSafe(F.col("had")))
     rows = numbered.where(F.col("number") <= F.col("many")).select(FILE, ROW).collect()

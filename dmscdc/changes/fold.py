@@ -53,9 +53,10 @@ def key_codes(
 ) -> np.ndarray:  # one number per row, from 0; equal numbers mean equal keys
     "Number the keys."
     codes = np.zeros(rows.num_rows, np.int64)
-    for k in keys:
-        values = alike(rows[k]).combine_chunks().dictionary_encode()
+    for key in keys:
+        values = alike(rows[key]).combine_chunks().dictionary_encode()
         codes = codes * (len(values.dictionary) + 1) + values.indices.to_numpy(zero_copy_only=False)
+        # Numbered anew after each column, so that they do not grow beyond 64 bits.
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
 
@@ -66,8 +67,8 @@ def bad_rows(
 ) -> np.ndarray:  # True for a row that cannot be applied
     "Rows whose Op is null or unknown, or whose key is null."
     bad = ~pc.is_in(changes[OP], value_set=pa.array(OPS)).to_numpy()
-    for k in keys:
-        bad = bad | pc.is_null(changes[k]).to_numpy()
+    for key in keys:
+        bad = bad | pc.is_null(changes[key]).to_numpy()
     return bad
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-014
@@ -314,17 +315,19 @@ def sent_once(
 ) -> np.ndarray:  # False for what a resumed task has sent again
     "An equal change of a key counts once: what follows it in a file would else be taken for the end of another row."
     counts = np.ones(len(codes), bool)
-    if how.sequence and len(codes):
-        order = np.lexsort((place, codes))
-        ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
-        is_repeat = np.ones(len(codes) - 1, bool)
-        for column in (codes[order], numbers, ops, moves):
-            is_repeat &= column[1:] == column[:-1]
-        repeats = np.flatnonzero(is_repeat)
-        values = changes.select([field.name for field in how.schema])
-        before, after = (values.take(order[places]).to_pylist() for places in (repeats, repeats + 1))
-        equal = [row == repeated for row, repeated in zip(before, after)]
-        counts[order[repeats[equal] + 1]] = False
+    if not how.sequence or not len(codes):
+        return counts
+    order = np.lexsort((place, codes))
+    ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
+    is_like = np.ones(len(codes) - 1, bool)
+    for values in (codes[order], numbers, ops, moves):
+        is_like &= values[1:] == values[:-1]
+    # Rows are compared whole only where key, sequence and operation are those of the row before: there are few.
+    places_before = np.flatnonzero(is_like)
+    rows = changes.select([column.name for column in how.schema])
+    before, after = (rows.take(order[places]).to_pylist() for places in (places_before, places_before + 1))
+    is_equal = [row == repeated for row, repeated in zip(before, after)]
+    counts[order[places_before[is_equal] + 1]] = False
     return counts
 
 
@@ -339,22 +342,25 @@ def settle_moves(
     order = np.lexsort((place, codes))
     moves, ops, files = (changes[name].to_numpy()[order] for name in (MOVE, OP, FILE))
     runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
-    start, follows = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
+    starts = np.diff(codes[order], prepend=-1) != 0
+    # One statement may take a key before the row that had it has left: such a pair lies in one file, or in one run.
+    follows = np.append(False, files[1:] == files[:-1])
     follows |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
+    # The table holds what came before, and is asked nothing about it.
     is_again = changes[KIND].to_numpy()[order] == "again"
-    follows &= is_again | ~np.append(
-        False, is_again[:-1]
-    )  # the table holds what came before, and is asked nothing about it
-    ends = ~start & follows & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    follows &= is_again | ~np.append(False, is_again[:-1])
+    ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
     pair = ends | np.append(ends[1:], False)
     before = latest(~pair)
-    is_known = before >= latest(start)
+    is_known = before >= latest(starts)
     is_taken = is_known & (ops[before] != "D")
-    lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(start)) if len(start) else start
-    lone = lone[np.cumsum(start) - 1]
-    stays, first_ops = np.ones(len(order), bool), np.empty(len(order), object)
+    stays = np.ones(len(order), bool)
     stays[order] = ~(ends & (is_taken | ~is_known))
-    first_ops[order] = np.where(lone, IF_THERE, np.where(moves == CAME, CAME, ops))
+    # A key that has such pairs only is written where the lake has it.
+    is_lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
+    first_ops = np.empty(len(order), object)
+    first_ops[order] = np.where(is_lone, IF_THERE, np.where(moves == CAME, CAME, ops))
     column = changes.column_names.index(MOVE)
     return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), stays
 
@@ -365,19 +371,15 @@ def fold(
 ) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
     changes, how = _with_digits(changes, how)
-    left_out, read, repeats = 0, changes, 0
-    if how.only_inserts:
-        not_inserts = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
-        left_out, changes = pc.sum(not_inserts).as_py() or 0, changes.filter(pc.invert(not_inserts))
-    facts = count_changes(changes, how) | {"left_out": left_out}
-    if left_out:
-        counts = count_changes(read, how)
-        facts |= {name: counts[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+    changes, facts = _inserts_only(changes, how) if how.only_inserts else (changes, count_changes(changes, how))
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
-    codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
+    # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
+    sequence = "" if facts["unproven"] else how.sequence
+    codes, place = key_codes(changes, how.keys), places(changes, sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
+    repeats = 0
     if MOVE in changes.column_names:
-        once = sent_once(changes, codes, place, replace(how, sequence="") if facts["unproven"] else how)
+        once = sent_once(changes, codes, place, replace(how, sequence=sequence))
         repeats = int((~once & chosen).sum())
         changes, codes, place, chosen = changes.filter(pa.array(once)), codes[once], place[once], chosen[once]
         changes, stays = settle_moves(changes, codes, place)
@@ -388,6 +390,17 @@ def fold(
     counted = _count_batch(changes, batch, how, chains)
     counted["repeats"] += repeats
     return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
+
+
+def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, Any]]:
+    "The changes without updates and deletes, and facts about them; about the change sequence, those of all rows."
+    is_left_out = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
+    inserts = changes.filter(pc.invert(is_left_out))
+    facts = count_changes(inserts, how) | {"left_out": _count_true(is_left_out)}
+    if facts["left_out"]:
+        of_all = count_changes(changes, how)
+        facts |= {name: of_all[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+    return inserts, facts
 
 
 _DIGITS = "_cdc_digits"  # the change sequence as text, where its column has decimals
@@ -404,19 +417,20 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     "The first row that came from another key in a file without columns that its row had: what they held stays behind."
     if MOVE not in changes.column_names:
         return None
-    arrived = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
-    arrived = pc.fill_null(arrived, False).to_numpy() & _is_moved(changes, how)
+    updates = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
+    moved = pc.fill_null(updates, False).to_numpy() & _is_moved(changes, how)
     lacking: dict[Place, list[str]] = {}
     for groups, names in how.sets:
-        carries_them = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy() & ~is_unlogged(
-            changes, names[0]
-        )
-        first_name = pc.min(changes[NAME].filter(pa.array(carries_them))).as_py()  # until then no row had such a value
-        for name in names:
-            lacks = arrived & ~carries_them
+        is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
+        is_carried = is_carried & ~is_unlogged(changes, names[0])
+        # A column that is new to the table has values only from the first file on that carries it.
+        since = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
+        is_later = pc.greater(changes[NAME], since).to_numpy() if since else np.zeros(changes.num_rows, bool)
+        for name in (name for name in names if name not in how.images.values()):
+            lacks = moved & ~is_carried
             if name not in how.existing:
-                lacks &= pc.greater(changes[NAME], first_name).to_numpy() if first_name else False
-            if name not in how.images.values() and (place := first_of(changes, lacks)):
+                lacks &= is_later
+            if place := first_of(changes, lacks):
                 lacking.setdefault(place, []).append(name)
     if not lacking:
         return None
@@ -560,22 +574,23 @@ def _count_late(
 
 def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
+    facts: dict[str, Any] = {"disorder": 0, "against": None, "repeats": 0}
     if not how.sequence or not len(chains.start):
-        return {"disorder": 0, "against": None, "repeats": 0}
+        return facts
     numbers = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
     is_again[chains.start] = False
+    facts["repeats"] = int(is_again.sum())
     by_name, stays = places(changes)[chains.order], np.flatnonzero(~is_again)
     falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
-    repeats = int(is_again.sum())
     if not len(falls):
-        return {"disorder": 0, "against": None, "repeats": repeats}
-    keys = np.unique(np.searchsorted(chains.start, falls, side="right"))
-    fall = falls[by_name[falls].argmin()]
-    before = stays[np.searchsorted(stays, fall) - 1]
-    later_row, earlier_row = changes.select([NAME, FILE, ROW]).take(chains.order[[fall, before]]).to_pylist()
-    against = Reversal(later_row[NAME], later_row[FILE], later_row[ROW], earlier_row[FILE], earlier_row[ROW])
-    return {"disorder": len(keys), "against": against, "repeats": repeats}
+        return facts
+    facts["disorder"] = len(np.unique(np.searchsorted(chains.start, falls, side="right")))
+    place = falls[by_name[falls].argmin()]
+    before = stays[np.searchsorted(stays, place) - 1]
+    change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[place, before]]).to_pylist()
+    facts["against"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
+    return facts
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null

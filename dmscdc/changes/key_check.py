@@ -84,6 +84,7 @@ def fit_here(
     "Whether the keys of all rows have a known size, and are few enough to be compared here."
     names, types = {column.name for column in key}, {column.type.split("(")[0] for column in key}
     types |= {column.type.split("(")[0] for footer in files for column in footer.schema if column.name in names}
+    # A number, a day or a time takes at most sixteen bytes, so the memory for all keys is known before one is read.
     return types <= _FIXED and sum(footer.rows for footer in files) * _WIDTH * len(key) <= KEYS_HERE
 
 
@@ -120,6 +121,7 @@ def are_ranges_apart(
     rows: Sequence[Row],  # one per file: nulls, low, high
 ) -> bool:
     "Whether no key is null and no ranges overlap."
+    # DMS mostly unloads in key order, so each file has a range of its own, and two files share no key.
     ranges = sorted((row["low"], row["high"]) for row in rows if not row["nulls"])
     return len(ranges) == len(rows) and all(lower[1] < upper[0] for lower, upper in zip(ranges, ranges[1:]))
 
@@ -177,6 +179,7 @@ def check_unique(
     "Raise `Refused` if the key does not identify the rows of a load."
     types = {column.name: column.type for column in files.schema}
     key = tuple(Column(name, types[name]) for name in keys)
+    # From the cheapest way to the dearest: in this process, a task per file, all keys together.
     if fit_here(files.footers, key):
         if are_different(files.footers, files.urls, key):
             return
@@ -209,6 +212,7 @@ def _is_null(keys: Sequence[str]) -> SparkColumn:
 def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) -> None:
     "Raise `Refused` naming the first row without a key."
     names = [quoted(name) for name in keys]
+    # A number alone does not help anybody, so a second query finds a row.
     [row] = frame.where(_is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *names).take(1)
     key = next(name for name in keys if row[name] is None)
     rows = "such row" if number == 1 else "such rows"

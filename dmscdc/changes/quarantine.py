@@ -70,6 +70,7 @@ def count_aside(
     unlisted: Mapping[str, int] | None = None,  # path -> how many rows of it are not in the list
 ) -> dict[str, list]:  # path -> how many rows, WHOLE for all of them; the name of the list
     "What a commit keeps of its list."
+    # A file that cannot be read counts as a whole, whatever rows of it are known.
     counts = Counter(row.path for row in rows if row.row is not None) + Counter(unlisted or {})
     files = {row.path: [WHOLE, name] for row in rows if row.row is None}
     return {path: [number, name] for path, number in counts.items()} | files
@@ -88,6 +89,7 @@ def read_aside(
     "The rows that are missing in a table, by file and row. Raises `FileNotFoundError` if a list is gone."
     lists = {name: _lines_of(f"{folder}/{name}") for name in {name for _, name in by_path.values()}}
     rows = [(name, SetAside(**line)) for name, lines in lists.items() for line in lines if "good" not in line]
+    # A list may name files that were replayed since; the commit knows which are still missing.
     current = [row for name, row in rows if row.path in by_path and by_path[row.path][1] == name]
     return sorted(current, key=lambda row: (row.path.rpartition("/")[2], row.path, row.row or 0))
 
@@ -108,10 +110,12 @@ def good_rows(
     sizes, texts = ({name: hashlib.sha256() for name in names} for _ in range(2))
     for piece in read_pieces(file, path, names, range(file.num_row_groups), 65_536):
         places = pa.array(range(start, start + len(piece)))
-        good, start = piece.filter(pc.invert(pc.is_in(places, pa.array(sorted(bad), pa.int64())))), start + len(piece)
+        good = piece.filter(pc.invert(pc.is_in(places, pa.array(sorted(bad), pa.int64()))))
+        start += len(piece)
         for name in names:
             column = good[name].combine_chunks()
             column = column if pa.types.is_binary(column.type) else column.cast(pa.string())
+            # Sizes tell where one text ends, so that no two columns of values have one digest.
             sizes[name].update(pc.fill_null(pc.binary_length(column), -1).to_numpy(False).tobytes())
             texts[name].update(b"".join(value for value in column.cast(pa.binary()).to_pylist() if value))
     digests = [[name, sizes[name].hexdigest(), texts[name].hexdigest()] for name in names]
@@ -154,7 +158,9 @@ def name_list(
 ) -> str:  # of a new list
     "The name of a commit's list."
     reasons = [row.reason for row in rows if row.reason not in NOT_MISSING]
-    end = _REPEATS if not reasons else _NO_KEY if all(reason.endswith(KEYLESS) for reason in reasons) else ".jsonl"
+    end = _REPEATS if not reasons else ".jsonl"
+    if reasons and all(reason.endswith(KEYLESS) for reason in reasons):
+        end = _NO_KEY
     return f"{commit:08d}-{secrets.token_hex(4)}{end}"
 
 
@@ -223,7 +229,7 @@ def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: th
     named = F.when(op.isNull(), "null").otherwise(F.concat(F.lit("'"), op, F.lit("'")))
     odd = F.concat(F.lit(f"column {OP} is "), named, F.lit("; I, U or D was expected"))
     odd = F.coalesce(F.when(op.isNull(), F.get_json_object(_REST, "$.why")), odd) if _REST in names else odd
-    nulls = [F.when(F.col(quoted(k)).isNull(), F.lit(f"key column {k} is null")) for k in keys]
+    nulls = [F.when(F.col(quoted(key)).isNull(), F.lit(f"key column {key} is null")) for key in keys]
     return F.when(~F.coalesce(op.isin(*OPS), F.lit(False)), odd).otherwise(F.coalesce(*nulls, F.lit(None)))
 
 
@@ -239,7 +245,7 @@ def bad_changes(
     from dmscdc.changes.read import quoted, read_changes
     from dmscdc.changes.schema import FILE, OP, ROW
 
-    # As the files have them: a row that only ends an older key has no place of its own.
+    # Without images, so that each row of a file comes once.
     rows = read_changes(spark, replace(files, images={}))
     text = F.to_json(F.struct(OP, *[quoted(column.name) for column in files.schema]))
     texts = [column.name for column in files.schema if column.type == "string"]

@@ -92,6 +92,7 @@ def hide_emptied(
     if not emptied:
         return dict(hidden)
     path, row = emptied
+    # A range stays a range where it can: it takes no memory for each row.
     later = {number for number in hidden.get(path, ()) if number > row}
     until = range(row + 1)
     return {**hidden, path: frozenset({*until, *later}) if later else until}
@@ -222,9 +223,11 @@ def _path_of(
     "The path of a row's file below the table's folder."
     from pyspark.sql import functions as F
 
+    # Spark tells a file's address, which may be written otherwise than ours; its end is the same.
     depth, tail = footers[0].path.count("/") + 1, read["file_name"]
     if depth > 1:
         tail = F.substring_index(read["file_path"], "/", -depth)
+    # Spark writes %-escapes in addresses; most paths need none.
     if all(quote(footer.path) == footer.path for footer in footers):
         return tail
     return F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))
@@ -251,6 +254,8 @@ def _numbered(
 
     if not texts:
         return number
+    # Spark does not look whether texts are UTF-8, and later readers fail. A row without a valid text gets no number,
+    # so the query fails here, without another pass.
     joined = F.concat_ws("\n", *texts)
     if hasattr(F, "is_valid_utf8"):
         fits = F.is_valid_utf8(joined)
@@ -354,6 +359,7 @@ def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
     ends = {_FIRST: F.min(no_move), _LAST: F.max(no_move), _ROWS: F.max(ROW)}  # the first and last row that is no move
     files = rows.groupBy(NAME, FILE).agg(*[value.alias(name) for name, value in ends.items()])
     closes, begins = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS)), F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
+    # A run goes on where a file ends in a move and the next one begins with one.
     goes_on = F.coalesce(F.lag(closes).over(line), F.lit(False)) & begins
     files = files.withColumns({_GOES_ON: goes_on, _ROWS: F.row_number().over(line)})
     number = F.when(~F.col(_GOES_ON) | F.col(_FIRST).isNotNull(), F.col(_ROWS))
@@ -388,6 +394,7 @@ def refuse_lost(
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cf8b8eb5
 SEQUENCE = r"^[0-9]{35}$"
+# DMS may lag, or start in the past; DatePartitionTimezone shifts names by up to fourteen hours.
 _BEHIND, _AHEAD = timedelta(days=92), timedelta(days=1)  # commit time relative to the time in the file's name
 
 
@@ -456,6 +463,7 @@ def first_texts(
     file = open_raw(url, path)
     piece = next(read_pieces(file, path, names, range(file.num_row_groups), rows), None)
     by_name = dict(zip(piece.column_names, piece.columns)) if piece else {}
+    # A rule may type the change sequence as a whole number; its digits are the text.
     as_text = lambda values: values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
     columns = {name: as_text(by_name[name]).cast(pa.large_binary()).to_pylist() for name in names if name in by_name}
     return [

@@ -58,6 +58,7 @@ def columns(
     text: str,  # e.g. "id int, price decimal(10,2)"
 ) -> Schema:  # the columns in that order
     "Columns from a line of text."
+    # A comma inside of brackets belongs to a type: decimal(10,2).
     parts = re.split(r",(?![^(]*\))", text)
     return tuple(Column(*part.strip().split(" ", 1)) for part in parts if part.strip())
 
@@ -98,6 +99,7 @@ def column_type(
         return column_type(kind.value_type)
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 else ""
+    # Spark reads no nanoseconds.
     if pa.types.is_timestamp(kind) and kind.unit in ("ms", "us"):
         return "timestamp"
     return "binary" if pa.types.is_fixed_size_binary(kind) else PLAIN.get(kind, "")
@@ -176,6 +178,7 @@ def in_words(
     "Raise a library's errors about a file's content as `Unreadable`, with the file's name."
     try:
         yield
+    # A disk or a bucket is at fault, not the file.
     except (FileNotFoundError, PermissionError):
         raise
     except MemoryError as error:
@@ -185,6 +188,7 @@ def in_words(
             "many times: look at it before you give more memory"
         ) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # An OSError without a number is pyarrow's word for a damaged file.
         if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
             raise
         if isinstance(error, UnicodeDecodeError):
@@ -220,7 +224,9 @@ def open_raw(
         file = pq.ParquetFile(place, **settings)
         if (count := file.metadata.num_columns) > COLUMNS:
             raise Unreadable(f"{path or url}: it has {count:,} columns, at most {COLUMNS:,} are read. {WAY}")
+        # Asked for inside: names that are not UTF-8 raise only when they are read.
         meta, _ = file.metadata, file.schema_arrow.names
+    # With one wrong bit in the footer, a library may return fewer rows without an error.
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     check_rows(path or url, sum(group.num_rows for group in groups), meta.num_rows)
     if meta.num_columns and not meta.schema.column(0).max_repetition_level:  # not a list: one value or null per row
@@ -272,15 +278,15 @@ def read_raw(
     try:
         rows = file.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
+        # Column by column, so that the message names the damaged one.
         for name in file.schema_arrow.names if names is None else names:
             with in_words(path, f"column {name}"):
                 file.read_row_groups(groups, columns=[name], use_threads=False)
         with in_words(path):
             raise
     check_rows(path, rows.num_rows, sum(file.metadata.row_group(i).num_rows for i in groups))
-    check_nulls(
-        file, path, {column: values.null_count for column, values in zip(rows.column_names, rows.columns)}, groups
-    )
+    nulls = {column: values.null_count for column, values in zip(rows.column_names, rows.columns)}
+    check_nulls(file, path, nulls, groups)
     return rows
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #b0379ba8
@@ -380,6 +386,7 @@ def _is_sound(
 ) -> bool:
     "Whether it is safe to ask pyarrow about a column of a row group."
     try:
+        # For want of pages it fails; how it fails tells.
         end.read_row_groups([group], columns=[end.schema.column(column).path], use_threads=False)
     except (pa.ArrowException, OSError) as error:
         return str(error).startswith(_NO_PAGES)
@@ -506,6 +513,7 @@ def size_of(
         return size
     decoded, stored, texts = 0, 0, []
     for number, group in enumerate(groups):
+        # A value that stands in every row is stored once in a file, and once per row in memory.
         for place in range(meta.num_columns):
             chunk, column = group.column(place), meta.schema.column(place)
             width = _WIDTHS.get(column.physical_type, column.length) * group.num_rows
@@ -515,11 +523,13 @@ def size_of(
                 texts.append((number, column.path))
     if texts:
         decoded += _size_of_texts(path, url, meta, texts, SWELL * size - decoded)
+    # No table's file grows a thousandfold.
     if decoded > _BOMB * max(stored, _SMALL):
         raise Unreadable(
             f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored):,} times the "
             f"size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
         )
+    # A task that is meant for 64 MB so gets 512 MB in memory at most.
     return max(size, decoded // SWELL)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #92b1e838
@@ -566,6 +576,7 @@ def read_footers(
     threads: int = 16,  # footers read at the same time
 ) -> list[Footer]:  # in the order given
     "Read the footers of many files; stops at the first refused one."
+    # Mostly waiting for a bucket, so more threads than cores.
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(read_footer, urls, urls.values()))
 
@@ -619,6 +630,7 @@ def wider(
     "The narrowest type that holds all values of both."
     if kind == other_kind:
         return kind
+    # The wider type holds every value of the narrower one, so no row of the lake changes its meaning.
     for ladder in _LADDERS:
         if kind in ladder and other_kind in ladder:
             return max(kind, other_kind, key=ladder.index)
@@ -676,6 +688,7 @@ def check_names(
     reload = f"dmscdc table rewind {for_shell(table)} --reload"
     ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {reload}"
     for name in names:
+        # The lake would have two columns of that name, or a reader would take ours for the source's.
         if name.lower().startswith("_cdc_") or name == _SPARKS:
             whose = "Spark needs this name itself" if name == _SPARKS else "names that begin with _cdc_ are ours"
             raise Refused(f"{where} has a column {name}; {whose}. {ways}")
@@ -785,6 +798,7 @@ def by_policy(
     "What the columns become by a table's policy. Raises `Refused`."
     if policy == "strict":
         check_same(table, grown.sentences)
+    # A column that becomes wider is taken with `keep` too: values that do not fit would be lost.
     if policy != "keep":
         return grown
     names = {column.name for column in lake}

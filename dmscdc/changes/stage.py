@@ -157,7 +157,8 @@ def with_old_keys(
     differ = codes[: len(updates)] != codes[len(updates) :]
     moves = np.full(changes.num_rows, "", object)
     moves[updates[differ]] = CAME
-    keys, count = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}, int(differ.sum())
+    keys = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}
+    count = int(differ.sum())
     ends = {name: changes[name].take(updates[differ]) for name in changes.column_names} | keys
     ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat("out", count)}
     return pa.concat_tables([changes.append_column(MOVE, pa.array(moves, pa.string())), pa.table(ends)])
@@ -220,10 +221,12 @@ def fold_shuffled(
         if read:
             changes = pa.Table.from_batches(read).rename_columns(names)
             rows = as_read(changes)
+            # No share has a whole file, so nulls are added up over all, and compared with all footers.
             nulls = {column.name: rows[column.name].null_count for column in (OURS[0], *how.schema)}
             yield facts_out(_write_down(changes, load_staging(url)) | {"nulls": nulls})
 
     names, work = frame.columns, with_access(fold_share, url)
+    # Spark sorts nothing: every row carries its place.
     together = frame.repartition(shares, *[quoted(key) for key in how.keys])
     plain = together.toDF(*[f"c{i}" for i in range(len(names))])  # `mapInArrow` rejects names with a dot
     return facts_in(plain.mapInArrow(work, "done string"))
@@ -289,6 +292,7 @@ def together(
     by_file: dict[str, list[int]] = {}
     for facts in done:
         nulls.update(facts.get("nulls", {}))
+        # A file may be in several shares.
         for path, numbers in facts["by_file"].items():
             by_file[path] = list(map(add, numbers, by_file.get(path, [0] * len(numbers))))
     highest = max((facts["highest"] for facts in done), default="")
@@ -367,6 +371,8 @@ def stage(
     place = f"{url}/by-{'sequence' if sequence else 'file'}"
     how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, images=dict(files.images), **options)
     folded = fold_all(spark, files, place, how)
+    # One row without the sequence, and it orders nothing: the batch is folded again, and nobody reads the first
+    # result.
     if sequence and folded.unproven:
         return stage(spark, files, keys, url, **options)
     sets = tuple(names for _, names in files.sets)

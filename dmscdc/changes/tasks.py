@@ -72,9 +72,11 @@ def in_tasks(
         return []
     if not is_small(size):
         stage_in_bucket()
+    # The list is a file, not part of the function: Connect accepts 128 MB, and a thousand files have long names.
     put_text(url, content)
     work = with_access(lambda batches: do(batches, url), url, content)
     if is_small(size):
+        # A small file may be made to grow; a task of Spark's would be ended too.
         with bounded_memory():
             numbered = pa.record_batch({"id": pa.array(range(count), pa.int64())})
             return _checked(line for batch in work(iter([numbered])) for line in batch.column(0).to_pylist())
@@ -113,6 +115,7 @@ def with_access(
     *texts: str,  # addresses, or lists of them
 ) -> Callable[[Batches], Batches]:
     "A task's work with our credentials for the buckets in the texts; refusals become lines of facts."
+    # On a cluster a task has none of its own. They are part of the function, never of the list, which is a file.
     credentials = credentials_for(*texts)
 
     def do(batches: Batches) -> Batches:
@@ -122,6 +125,7 @@ def with_access(
         with use_credentials(credentials):
             try:
                 yield from work(batches)
+            # An exception would arrive as a page of stack traces.
             except (Refused, LakeDamaged, OutOfMemory) as error:
                 yield facts_out({"refused": type(error).__name__, "words": str(error)})
             except MemoryError as error:
@@ -247,6 +251,7 @@ def lake_values(
 def _cause(error: Exception) -> str:
     "The cause of a Spark error, in one line and without package names."
     lines = str(error).splitlines()
+    # Spark's own exceptions around a cause say nothing of the file.
     causes = [line for line in lines if line.startswith("Caused by: ") and "SparkException" not in line] or lines
     return re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])", "", causes[0].removeprefix("Caused by: ").rstrip(". "))
 
@@ -302,6 +307,7 @@ def check_sound(
     size: int,  # bytes of their rows, before compression
 ) -> None:
     "Check rows, nulls and values of all files. Raises `Unreadable`, naming the file."
+    # Spark does not compare nulls with the footer: one wrong bit in a page can turn sixty values into nulls.
     files = list(urls.items())
 
     def look(batches: Batches) -> Batches:
@@ -344,6 +350,7 @@ def footer(
 
     names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
     fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
+    # Without the version, Spark 3.5 fails on a day of the year 1; without the schema it guesses.
     row = json.dumps({"type": "struct", "fields": fields})
     metadata = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
     return {**metadata, BOUNDS: "whole"}
@@ -370,6 +377,7 @@ def write_table(
 ) -> None:
     "Write a Parquet file as Spark would. A column with NaN gets no bounds: pyarrow's would leave NaN out."
     fs, path = new_fs_and_path(url)
+    # Where a column has a dictionary, Spark looks for 0.0 in it and skips what holds -0.0 alone.
     coded = [name for name in table.column_names if name not in (*unique, *_negative_zeros(table))]
     unbound = nan_columns(table)
     options = {
@@ -379,6 +387,7 @@ def write_table(
         "use_dictionary": coded,
         "write_page_checksum": True,
     }
+    # NaN is greater than every number to Spark, and pyarrow leaves it out of the bounds: `f > 5` would not find it.
     if unbound:
         options["write_statistics"] = [name for name in table.column_names if name not in unbound]
     schema = table.schema
