@@ -35,6 +35,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
     "For a decoder: a byte that is not UTF-8 becomes two marks, one for each half of it."
     if not isinstance(error, UnicodeDecodeError):
         raise error
+    # Two halves, because a byte has 256 values and sixteen code points are never characters.
     halves = [half for byte in error.object[error.start : error.end] for half in divmod(byte, 16)]
     return "".join(chr(_MARK + half) for half in halves), error.end
 
@@ -79,6 +80,7 @@ def opened(url: str, path: str) -> Iterator[pa.NativeFile]:
     fs, place = fs_and_path(url)
     with fs.open_input_stream(place, compression=None) as file:
         start = file.read(2)
+    # DMS never writes it; a file of it was written anew by another program.
     if start in _UTF_16:
         raise Unreadable(f"{path}: the file is UTF-16; UTF-8 was expected, which DMS writes. {WAY}")
     # The first bytes tell: a name need not say that its file is compressed.
@@ -185,6 +187,7 @@ _HEADS = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next wh
 
 def head_of(url: str, path: str, options: ReadOptions) -> list[Fields]:
     "The first rows of a file. Raises `Unreadable`."
+    # Python refuses longer fields than 128 KiB otherwise, and rows hold LOBs.
     csv.field_size_limit(_HEADS[-1])
     quoting: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
     for size in _HEADS:

@@ -120,6 +120,7 @@ def fit_of(
             odd = np.array([value not in OPS for value in values])
         else:
             odd = _misfits_of(column, values, options, types)
+        # A damaged row or two make no layout impossible.
         if column not in columns and 2 * odd.sum() > len(rows):
             is_possible = False
         # A column of the source is no change sequence: the definition has a column that a rule adds.

@@ -26,7 +26,8 @@ _MANY = 10  # so many rows that do not fit, more than half of them, and the defi
 
 def _by_place(table: str, path: str, options: ReadOptions, rows: Sequence[Fields]) -> Schema:
     "The columns of a file without a header. Raises `Refused`, `Unreadable`."
-    is_change, columns = is_change_file(path), version_at(options, path).columns
+    is_change = is_change_file(path)
+    columns = version_at(options, path).columns
     candidates = list(layouts(options, columns, is_change))
     lengths = [len(row) for row in rows]
     # Damaged rows are longer or shorter, but most are whole.
@@ -37,6 +38,7 @@ def _by_place(table: str, path: str, options: ReadOptions, rows: Sequence[Fields
     fits = sorted((fit for fit in fits if fit.is_possible), key=lambda fit: fit.misfits)
     if not fits or _MANY <= fits[0].misfits and 2 * fits[0].misfits > len(usual):
         raise no_layout(table, path, options, usual or rows, fits[0].layout if fits else None)
+    # A value under the wrong name is worse than none.
     if len(fits) > 1 and fits[0].misfits == fits[1].misfits:
         raise two_layouts(table, path, [fit.layout for fit in fits[:2]])
     return fits[0].layout

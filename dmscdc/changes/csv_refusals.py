@@ -28,6 +28,7 @@ def other_delimiter(
 ) -> str:
     "The command for another delimiter, where it divides all rows into equally many fields; else empty."
     texts = [row[0] or "" for row in rows if len(row) == 1]
+    # Only rows that are one field each can have another delimiter.
     if not rows or len(texts) < len(rows):
         return ""
     for delimiter, as_typed in ((";", "';'"), ("|", "'|'"), ("\t", "\\t"), (",", ",")):
@@ -47,6 +48,7 @@ def _is_name(text: str | None) -> bool:
 def _is_like_header(rows: Sequence[Fields]) -> bool:
     "Whether the first of the rows has names, and others have not."
     names = list(rows[0]) if rows else []
+    # One name alone may be a value, and two rows of names are rows of texts.
     if len(names) < 2 or not all(map(_is_name, names)) or len(set(names)) < len(names) or names[0] in OPS:
         return False
     fields = [field for row in rows[1:] for field in row]
@@ -84,7 +86,8 @@ def _first_misfit(layout: Schema, columns: Schema, options: ReadOptions, rows: S
 
 def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Fields]) -> str:
     "Another version of the definition that fits the rows, in words; else empty."
-    is_change, version = is_change_file(path), version_at(options, path)
+    is_change = is_change_file(path)
+    version = version_at(options, path)
 
     def fits(layout: Schema, columns: Schema) -> bool:
         is_as_long = all(len(layout) == len(row) for row in rows)
@@ -106,7 +109,8 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
 
 def _expected(options: ReadOptions, path: str, count: int, definition: str) -> str:
     "How many fields a row has and could have, in words."
-    is_change, version = is_change_file(path), version_at(options, path)
+    is_change = is_change_file(path)
+    version = version_at(options, path)
     counts = sorted({len(layout) for layout in layouts(options, version.columns, is_change)})
     op = "after Op" if is_change and not options.inserts else "with or without Op"
     start = f"a row of {path} has {count} field{'s' * (count != 1)}; {definition}"
@@ -144,11 +148,13 @@ def no_layout(
     nearest: Schema | None,  # the layout that fits best of those that are possible
 ) -> Unreadable:
     "The error for a file that its version of the definition does not fit."
-    is_change, version = is_change_file(path), version_at(options, path)
+    is_change = is_change_file(path)
+    version = version_at(options, path)
     valid = f", {valid_from(version.since)}," if options.versions else ""
     names = ", ".join(column.name for column in version.columns)
     definition = f"the table's definition{valid} has {len(version.columns)} columns ({names})"
     shortest = min(map(len, rows))
+    # A layout that nearly fits tells more than all that could be: the first value that is wrong.
     if nearest:
         misfit = _first_misfit(nearest, version.columns, options, rows)
         words = f"{path} does not fit its definition: {misfit}; {definition}."

@@ -70,6 +70,7 @@ class _Reading:
         bad = BadRow(self.path, number - 1 - self.layout.header, unmarked(reason), unmarked(text[:TEXT]))
         self.bad.append(bad)
         self.every_bad.append(bad)
+        # So many are no damage here and there, but a wrong definition.
         if len(self.every_bad) > MAX_BAD_ROWS:
             raise Unreadable(
                 f"{self.path}: more than {MAX_BAD_ROWS:,} rows cannot be read, and counting stopped there. One of "
@@ -152,6 +153,7 @@ def _without_header(reading: _Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
     "The first batch without the row of names."
     if reading.written or not reading.layout.header:
         return batch
+    # The header counts as a row: pyarrow's numbers count it too.
     reading.written = 1
     was_skipped = reading.skipped.pop(1, None)  # its names are fewer or more than the fields of the rows
     return batch if was_skipped else without_first(batch, 1)
@@ -161,7 +163,9 @@ def _without_marker(reading: _Reading, batch: pa.RecordBatch) -> tuple[pa.Record
     "The batch with null for each value that the log did not have; by column, where these are."
     if not reading.options.marker or not may_lack_values(reading.path, reading.options):
         return batch, {}
-    arrays, masks, marker = [], {}, reading.options.marker.encode()
+    arrays = []
+    masks = {}
+    marker = reading.options.marker.encode()
     for column, raw in zip(reading.layout.columns, batch.columns):
         mask = pc.fill_null(pc.equal(raw, marker), False)
         if column.name != OP and pc.any(mask).as_py():
@@ -242,11 +246,13 @@ def write_parquet(
     every_bad: list[BadRow],  # receives the bad rows of all files that are read together, without their texts
 ) -> list[BadRow]:  # in order
     "Write a CSV file's rows to a Parquet file. Raises `Unreadable`."
-    reading, empty = _Reading(path, options, layout, every_bad=every_bad), _no_rows(layout)
+    reading = _Reading(path, options, layout, every_bad=every_bad)
+    empty = _no_rows(layout)
     # What no rows become tells the columns before a row is read.
     schema = _typed_rows(_Reading(path, options, CsvLayout(layout.columns)), empty).schema
     fs, place = new_fs_and_path(target)
     with pq.ParquetWriter(place, schema, filesystem=fs, compression="snappy", store_schema=False) as file:
+        # Batch by batch, so that a file may be larger than the memory.
         for batch in read_rows(url, path, options, len(layout.columns), reading.skipped):
             file.write_table(_typed_rows(reading, batch))
         file.write_table(_typed_rows(reading, empty))  # what was skipped at the end

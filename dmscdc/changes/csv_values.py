@@ -45,6 +45,7 @@ def _whole(text: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _floating(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(_only(text, _FLOAT), kind)
+    # Arrow reads a number that is too large as infinity.
     too_large = pc.and_(pc.is_inf(values), pc.invert(pc.match_substring_regex(text, "(?i)inf")))
     return pc.if_else(too_large, pa.scalar(None, kind), values)
 
@@ -101,13 +102,16 @@ _ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 
 
 def _day(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    # A day may carry a midnight: Oracle's DATE has a time.
     return _cast(pc.utf8_slice_codeunits(_only(text, _DAY), 0, 10), kind)
 
 
 def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    # Digits after the microsecond are cut, as Parquet would cut them.
     cut = pc.replace_substring_regex(_only(text, f"{_TIME}{_ZONE}?$"), r"(\.[0-9]{6})[0-9]+", r"\1")
     # A time without a zone is UTC, as in Parquet.
-    zoned, null = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$"), pa.scalar(None, text.type)
+    zoned = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$")
+    null = pa.scalar(None, text.type)
     local = _cast(pc.if_else(zoned, null, cut), pa.timestamp("us")).cast(kind)
     return pc.coalesce(local, _cast(pc.if_else(zoned, cut, null), kind))
 

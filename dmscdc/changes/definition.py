@@ -104,7 +104,8 @@ def _decimal(engine: str, digits: Sequence[str]) -> tuple[str, str]:  # type; wh
     if not digits:
         size, scale = _DECIMALS[engine]
         return f"decimal({size},{scale})", _UNBOUNDED.get(engine, "")
-    size, scale = (38 if digits[0] == "*" else int(digits[0])), int(digits[1]) if digits[1:] else 0
+    size = 38 if digits[0] == "*" else int(digits[0])
+    scale = int(digits[1]) if digits[1:] else 0
     size, scale = max(size - min(scale, 0), scale), max(scale, 0)
     if size > 38:
         return "string", f"has {size} digits; DMS writes more than 38 as text"
@@ -136,6 +137,7 @@ _DIGITS = re.compile(r"-?\d{1,4}|\*")  # of a number
 
 def _split(text: str) -> tuple[str, list[str], str]:  # its word, its digits, what follows
     "A type in parts, in small letters."
+    # The long spellings of a type mean what the short ones do.
     low = " ".join(text.lower().replace(" varying", "").replace(" precision", "").split())
     match = re.match(r"(?:national |dbo\.|sys\.|pg_catalog\.)?(\w+)\s*(?:\(([^)]*)\))?(.*)", low)
     if not match:
@@ -269,6 +271,7 @@ def _key_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
     "The columns of the primary key that a text names."
     match = re.search(_KEY, text, re.IGNORECASE)
     by_name = {name.lower(): name for name in names}
+    # MySQL allows a length behind a column of a key: name(20).
     parts = [_plain(part)[0].lower() for part in re.sub(r"\([^)]*\)", "", match[1]).split(",")] if match else []
     if odd := [part for part in parts if part not in by_name]:
         raise BadSetting(f"the primary key names {', '.join(odd)}; the columns are {', '.join(names)}")
@@ -356,7 +359,8 @@ def read_ddl(
 ) -> Definition:
     "The definition in a `create table`. Raises `BadSetting`."
     text = _COMMENTS.sub(lambda match: match[1] or " ", text)
-    body, enums = _one_body(text, table), [name.lower() for name in re.findall(_ENUM, text, re.IGNORECASE)]
+    body = _one_body(text, table)
+    enums = [name.lower() for name in re.findall(_ENUM, text, re.IGNORECASE)]
     by_columns: dict[Schema, Definition] = {}
     failed = []
     # Without a dialect, all engines that may have written it must come to the same columns.
@@ -425,16 +429,19 @@ def read_catalog(
     from sqlalchemy.exc import NoSuchTableError
 
     name = connection.dialect.name
-    engine, schema = _ENGINES.get(name, "sqlite"), None if name == "sqlite" else table.schema
+    engine = _ENGINES.get(name, "sqlite")
+    schema = None if name == "sqlite" else table.schema
     try:
         look = inspect(connection)
-        listed, key = look.get_columns(table.name, schema), look.get_pk_constraint(table.name, schema)
+        listed = look.get_columns(table.name, schema)
+        key = look.get_pk_constraint(table.name, schema)
     except NoSuchTableError:
         raise BadSetting(f"the source has no table {table}") from None
     columns, notes = [], []
     for facts in listed:
         text = facts["type"].compile(dialect=connection.dialect)
         kind, loss = lake_type(text, engine)
+        # A type that we do not know is read as text, and a note says so.
         columns.append(Column(facts["name"], kind or "string"))
         loss = loss if kind else f"has type {text}, which is not known; it is read as text"
         notes += [f"column {facts['name']} {loss}"] if loss else []
@@ -453,7 +460,8 @@ def with_version(
     is_loaded: bool = False,  # files have been read by it
 ) -> list[tuple[str, Listed]]:  # in order
     "The versions with this one set. Raises `BadSetting`."
-    names, name = [column for column, _ in columns], since.rpartition("/")[2]
+    names = [column for column, _ in columns]
+    name = since.rpartition("/")[2]
     starts = [start for start, listed in before if [column for column, _ in listed] == names]
     command = f"dmscdc table columns {for_shell(table)} --ddl FILE --since"
     if since and since != _LOAD:
@@ -466,6 +474,7 @@ def with_version(
                 f"{table}: --since names the first change file with these columns, like "
                 f"20240705-201037892.csv, or {_LOAD}; not {since!r}"
             )
+        # The first version is valid from the load; without it older files would have none.
         if not before:
             raise BadSetting(f"{table}: it has no columns yet for the files before {name}. First: {command} {_LOAD}")
     elif since == _LOAD or not before or not (is_loaded or before[1:]):

@@ -98,6 +98,7 @@ def computed_by_spark(column: Column, value: SparkColumn, type: str) -> SparkCol
         size = F.lit(how.length)
         middle = F.substring(text, how.start, how.length or 2**31 - 1)
         part = {"left": F.left(text, size), "right": F.right(text, size), "substring": middle}[how.function]
+        # An empty text cannot name a folder.
         return F.nullif(part, F.lit(""))
     begin = F.when(F.substring(text, 1, 10).rlike(_DATE), F.substring(text, 1, 10))
     day = _try_date(begin) if type == "string" else value.cast("date")
@@ -117,7 +118,8 @@ def with_computed(
     table: str,  # for messages
 ) -> Footer:
     "A file's columns, and those that are computed from them. Raises `Refused`."
-    types, added = {column.name: column.type for column in footer.schema}, []
+    types = {column.name: column.type for column in footer.schema}
+    added = []
     for how in filter(None, map(expression, partition)):
         # A column of the source would be hidden by the computed one.
         if how.name in types:

@@ -96,6 +96,7 @@ def stage_met(
     write_whole(come, "row", F.col("what") == "D", schema, url)
     counts: dict[str, int] = dict(spark.read.parquet(read_url(url)).groupBy(OP).count().collect())
     folded = replace(folded, left_out=0, keys=sum(counts.values()), writes=counts.get("I", 0))
+    # A row without a key is identified by where it came from.
     batch = Batch(url, (FILE, ROW), schema, (tuple(column.name for column in schema),), False, folded)
     [row] = missed.collect()
     return Met(batch, row["misses"] or 0)

@@ -294,7 +294,8 @@ def with_runs(
     changes: pa.Table,  # all rows of their files, with _cdc_move
 ) -> pa.Table:  # with _cdc_run
     "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
-    place, moves = places(changes), changes[MOVE].to_numpy() != ""
+    place = places(changes)
+    moves = changes[MOVE].to_numpy() != ""
     order = np.argsort(place, kind="stable")
     files, moved = changes[FILE].to_numpy()[order], moves[order]
     begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
@@ -375,16 +376,22 @@ def fold(
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
     sequence = "" if facts["unproven"] else how.sequence
-    codes, place = key_codes(changes, how.keys), places(changes, sequence)
+    codes = key_codes(changes, how.keys)
+    place = places(changes, sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
     repeats = 0
     if MOVE in changes.column_names:
         once = sent_once(changes, codes, place, replace(how, sequence=sequence))
         repeats = int((~once & chosen).sum())
-        changes, codes, place, chosen = changes.filter(pa.array(once)), codes[once], place[once], chosen[once]
+        changes = changes.filter(pa.array(once))
+        codes = codes[once]
+        place = place[once]
+        chosen = chosen[once]
         changes, stays = settle_moves(changes, codes, place)
         chosen &= stays
-    changes, codes, place = changes.filter(pa.array(chosen)), codes[chosen], place[chosen]
+    changes = changes.filter(pa.array(chosen))
+    codes = codes[chosen]
+    place = place[chosen]
     chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
     counted = _count_batch(changes, batch, how, chains)
@@ -452,7 +459,8 @@ _COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
     changes = as_read(changes)
-    bad, kinds = bad_rows(changes, how.keys), changes[KIND].to_numpy()
+    bad = bad_rows(changes, how.keys)
+    kinds = changes[KIND].to_numpy()
     is_new = pa.array(kinds != "again")
     by_file = _by_file(changes.filter(is_new))
     counts = {name: sum(file[place] for file in by_file.values()) for place, name in enumerate(_COUNTED)}
@@ -499,7 +507,8 @@ def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
 
 def carries(changes: pa.Table, column: str) -> pa.Array:
     "Which rows have a change sequence, by the rule of `is_sequence`."
-    text, names = changes[column], changes[NAME].combine_chunks().dictionary_encode()
+    text = changes[column]
+    names = changes[NAME].combine_chunks().dictionary_encode()
     fits = pc.match_substring_regex(text, SEQUENCE)
     if column.upper() == STANDARD or not len(text):
         return fits
@@ -581,7 +590,8 @@ def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, An
     is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
     is_again[chains.start] = False
     facts["repeats"] = int(is_again.sum())
-    by_name, stays = places(changes)[chains.order], np.flatnonzero(~is_again)
+    by_name = places(changes)[chains.order]
+    stays = np.flatnonzero(~is_again)
     falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
     if not len(falls):
         return facts

@@ -64,6 +64,7 @@ def keys_of_file(
 ) -> dict[str, list]:  # one row: nulls, different keys, smallest and largest value of the first key column
     "A summary of one file's keys. Raises `Unreadable`."
     rows = _keys(url, path, key)
+    # A task has one core.
     nulls, different = _count(rows, threads=False)
     column = rows.column(0)
     ends = pc.min_max(column)
@@ -82,7 +83,8 @@ def fit_here(
     key: Schema,  # in the lake's types
 ) -> bool:
     "Whether the keys of all rows have a known size, and are few enough to be compared here."
-    names, types = {column.name for column in key}, {column.type.split("(")[0] for column in key}
+    names = {column.name for column in key}
+    types = {column.type.split("(")[0] for column in key}
     types |= {column.type.split("(")[0] for footer in files for column in footer.schema if column.name in names}
     # A number, a day or a time takes at most sixteen bytes, so the memory for all keys is known before one is read.
     return types <= _FIXED and sum(footer.rows for footer in files) * _WIDTH * len(key) <= KEYS_HERE
@@ -114,6 +116,7 @@ def can_tell(
     "Whether the key's types, in the files and in the lake, allow checking file by file."
     kind = types[keys[0]].split("(")[0]
     kinds = {column.type.split("(")[0] for footer in files for column in footer.schema if column.name in keys}
+    # A double is not always equal to itself, so no range of doubles tells anything.
     return bool(files) and kind in _COMPARABLE and kinds <= _EQUAL
 
 
@@ -146,7 +149,8 @@ def are_apart(
     types: Mapping[str, str],  # lake types by column
 ) -> bool:  # False also if this is not certain
     "Whether no file repeats or lacks a key, and no two files can share one; one task per file."
-    files, kind = [footer for footer in footers if footer.rows], types[keys[0]]
+    files = [footer for footer in footers if footer.rows]
+    kind = types[keys[0]]
     if not can_tell(files, keys, types):
         return False
     key = tuple(Column(name, types[name]) for name in keys)
@@ -231,7 +235,8 @@ def _refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     "Raise `Refused` naming a key that two rows share, with both rows."
     from pyspark.sql import functions as F
 
-    names, place = [quoted(name) for name in keys], F.struct(FILE, ROW)
+    names = [quoted(name) for name in keys]
+    place = F.struct(FILE, ROW)
     facts = F.count("*").alias(_COUNT), F.min(place).alias(_FIRST), F.max(place).alias(_LAST)
     [row] = frame.groupBy(*names).agg(*facts).where(F.col(_COUNT) > 1).orderBy(*names).take(1)
     value = ", ".join(f"{name}={row[name]}" for name in keys)

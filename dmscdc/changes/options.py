@@ -69,6 +69,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 def check_csv(settings: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
     "What a person sets of `ReadOptions`. Raises `BadSetting`."
+    # A word that nobody knows is a slip of the pen; it would else be lost in silence.
     if unknown := sorted(set(settings) - set(_KINDS)):
         raise BadSetting(f"CSV files have no setting {', '.join(unknown)}; there are {', '.join(_KINDS)}")
     for name, value in settings.items():
@@ -93,7 +94,8 @@ def options_from(
     "The options of a table: what a person has set, else what the newest commit was read with."
     committed = dict(before or {})
     settings = dict(settings or {})
-    old_columns, old_versions = committed.pop("columns", ()), committed.pop("versions", ())
+    old_columns = committed.pop("columns", ())
+    old_versions = committed.pop("versions", ())
     versions = settings.pop("versions", ())
     # A definition and its versions belong together: a new one takes none of the old versions.
     if not columns:
@@ -108,6 +110,7 @@ def _pairs(columns: Schema) -> list[list[str]]:
 
 def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON values, without what is usual
     "Options as a commit keeps them."
+    # What is usual is left out, so that a commit says what somebody has set.
     values = {name: getattr(options, name) for name in _KINDS}
     unusual = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
     unusual = {name: list(value) if isinstance(value, tuple) else value for name, value in unusual.items()}
@@ -128,6 +131,7 @@ def version_at(
         return of_load
     name = path.rpartition("/")[2]
     begun = [version for version in options.versions if version.since <= name]
+    # Files are read by their place in the order, whoever reads them and whenever.
     return max([of_load, *begun], key=lambda version: version.since)
 
 

@@ -107,6 +107,7 @@ def good_rows(
 
     file, start = open_raw(url, path), 0
     names = sorted(file.schema_arrow.names)
+    # Column by column as text, so that a file of other types and the same values is the same.
     sizes, texts = ({name: hashlib.sha256() for name in names} for _ in range(2))
     for piece in read_pieces(file, path, names, range(file.num_row_groups), 65_536):
         places = pa.array(range(start, start + len(piece)))
@@ -131,6 +132,7 @@ def is_same_but_aside(
     "All rows of a file that are not in a list are as they were when the list was written."
     try:
         lines = _lines_of(f"{folder}/{entry[1]}")
+    # Without its list nobody knows which rows were good.
     except FileNotFoundError:
         return False
     of_file = [line for line in lines if line["path"] == path]
@@ -161,6 +163,7 @@ def name_list(
     end = _REPEATS if not reasons else ".jsonl"
     if reasons and all(reason.endswith(KEYLESS) for reason in reasons):
         end = _NO_KEY
+    # A run that was killed before its commit leaves a list behind; the next one must not take its name.
     return f"{commit:08d}-{secrets.token_hex(4)}{end}"
 
 
@@ -298,7 +301,8 @@ def bad_load_rows(
 
     names = [column.name for column in files.schema]
     nulls = [F.when(F.col(quoted(name)).isNull(), F.lit(f"key column {name} is null")) for name in keys]
-    reason, text = F.coalesce(*nulls, F.lit("no field has a value")), F.to_json(F.struct(*map(quoted, names)))
+    reason = F.coalesce(*nulls, F.lit("no field has a value"))
+    text = F.to_json(F.struct(*map(quoted, names)))
     bad = read_changes(spark, files).where(~is_applicable(keys, names)).select(FILE, ROW, reason, text)
     return [SetAside(*row) for row in bad.orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1).collect()]
 
@@ -335,6 +339,7 @@ def left_out_changes(
     rows = read_changes(spark, replace(files, images={})).where(F.col(OP).isin("U", "D"))
     reason = F.concat(F.when(F.col(OP) == "U", "an update").otherwise("a delete"), F.lit(f", {KEYLESS}"))
     text = F.to_json(F.struct(OP, *[quoted(column.name) for column in files.schema]))
+    # There may be any number, because nothing is wrong with the files: the first are listed, all are counted.
     examples = rows.select(FILE, ROW, reason, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS).collect()
     counts: dict[str, int] = dict(rows.groupBy(FILE).count().collect())
     return LeftOut(tuple(SetAside(*row) for row in examples), counts)

@@ -224,7 +224,8 @@ def _path_of(
     from pyspark.sql import functions as F
 
     # Spark tells a file's address, which may be written otherwise than ours; its end is the same.
-    depth, tail = footers[0].path.count("/") + 1, read["file_name"]
+    depth = footers[0].path.count("/") + 1
+    tail = read["file_name"]
     if depth > 1:
         tail = F.substring_index(read["file_path"], "/", -depth)
     # Spark writes %-escapes in addresses; most paths need none.
@@ -355,10 +356,12 @@ def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    line, no_move = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE), F.when(F.col(MOVE) == "", F.col(ROW))
+    line = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE)
+    no_move = F.when(F.col(MOVE) == "", F.col(ROW))
     ends = {_FIRST: F.min(no_move), _LAST: F.max(no_move), _ROWS: F.max(ROW)}  # the first and last row that is no move
     files = rows.groupBy(NAME, FILE).agg(*[value.alias(name) for name, value in ends.items()])
-    closes, begins = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS)), F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
+    closes = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS))
+    begins = F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
     # A run goes on where a file ends in a move and the next one begins with one.
     goes_on = F.coalesce(F.lag(closes).over(line), F.lit(False)) & begins
     files = files.withColumns({_GOES_ON: goes_on, _ROWS: F.row_number().over(line)})
@@ -445,7 +448,8 @@ def proves(column: str) -> SparkColumn:
     "`is_sequence` for the rows of a frame."
     from pyspark.sql import functions as F
 
-    text, closed = digits_in(column), F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
+    text = digits_in(column)
+    closed = F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
     fits = text.rlike(SEQUENCE)
     if column.upper() != STANDARD:
         days = closed - F.expr(f"interval {_BEHIND.days} days"), closed + F.expr(f"interval {_AHEAD.days} days")
@@ -537,7 +541,8 @@ def useless_sequence(
     kinds = {name: kind for name, kind in kinds.items() if kind.partition("(")[0] in inexact}
     if not kinds:
         return ""
-    file, base = open_raw(files.urls[footer.path], footer.path), footer.path.rpartition("/")[2]
+    file = open_raw(files.urls[footer.path], footer.path)
+    base = footer.path.rpartition("/")[2]
     piece = next(read_pieces(file, footer.path, list(kinds), range(file.num_row_groups), 1))
     row = piece.slice(0, 1).to_pylist()[0]
     likely = [name for name, value in row.items() if is_sequence(value, name, base)]

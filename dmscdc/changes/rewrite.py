@@ -60,6 +60,7 @@ def _has_unlogged(file: pq.ParquetFile, options: ReadOptions) -> bool:
     if len(set(carried)) < len(carried):  # refused as it is
         return False
     names = [name for name in carried if current_name(name, options.renamed) in options.unlogged]
+    # By the footer alone, without reading a row; a column without a count may have one.
     counts = promised_nulls(file, carried if "*" in options.unlogged else names)
     return any(count != 0 for count in counts.values())
 
@@ -135,6 +136,7 @@ def rewrite_files(
 @cache
 def _folder() -> str:
     "A folder of this process."
+    # Who asks keeps nothing: the folder goes with the process.
     folder = tempfile.mkdtemp(prefix="dmscdc-csv-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -298,7 +298,9 @@ def read_pieces(
     size: int,  # rows at a time
 ) -> Iterator[pa.Table]:
     "The same piece by piece; missing rows are detected only after the last piece."
-    count, nulls, promised = 0, dict.fromkeys(names, 0), sum(file.metadata.row_group(i).num_rows for i in groups)
+    count = 0
+    nulls = dict.fromkeys(names, 0)
+    promised = sum(file.metadata.row_group(i).num_rows for i in groups)
     batches = file.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=False)
     try:
         for batch in batches:
@@ -515,7 +517,8 @@ def size_of(
     for number, group in enumerate(groups):
         # A value that stands in every row is stored once in a file, and once per row in memory.
         for place in range(meta.num_columns):
-            chunk, column = group.column(place), meta.schema.column(place)
+            chunk = group.column(place)
+            column = meta.schema.column(place)
             width = _WIDTHS.get(column.physical_type, column.length) * group.num_rows
             decoded += max(chunk.total_uncompressed_size, width)
             stored += chunk.total_compressed_size
@@ -560,7 +563,8 @@ def read_footer(
         raise Unreadable(
             f"{path}: a Parquet file was expected, reading its footer failed: {brief(error.__cause__)}. {WAY}"
         ) from error
-    schema, meta = _check_types(path, file.schema_arrow), file.metadata
+    schema = _check_types(path, file.schema_arrow)
+    meta = file.metadata
     notes = meta.metadata or {}
     is_marked = UNLOGGED_IN in notes
     if is_marked:  # our own column is none of the source's

@@ -112,6 +112,7 @@ def load_staging(url: str) -> Staging:
     "The staging from its JSON file."
     facts = json.loads(get_text(url))
     options = facts["how"]
+    # JSON knows no tuples.
     options["schema"] = tuple(Column(**column) for column in options["schema"])
     options["sets"] = tuple((tuple(groups), tuple(names)) for groups, names in options["sets"])
     options |= {name: tuple(options[name]) for name in ("keys", "texts", "existing")}
@@ -286,6 +287,7 @@ def together(
     "Add what the shares have counted; of places the first, of change sequences the ends."
     names = [count.name for count in fields(FoldResult) if count.default == 0]
     counts = {name: sum(facts[name] for facts in done) for name in names}
+    # Places of different shares compare: each carries the name of its file.
     for name, kind in _FIRST.items():
         counts[name] = min((kind(**facts[name]) for facts in done if facts[name]), default=None)
     nulls: Counter[str] = Counter()
@@ -329,7 +331,8 @@ DIRECT = 128 << 20  # most bytes of changes, before compression, that one task f
 
 def _staged(files: ChangeFiles, footer: Footer) -> StagedFile:
     "A file as a task reads it; of a file that was emptied, all rows up to a number do not count."
-    url, rows = files.urls[footer.path], files.without.get(footer.path, ())
+    url = files.urls[footer.path]
+    rows = files.without.get(footer.path, ())
     start, hidden = (rows.stop, []) if isinstance(rows, range) else (0, sorted(rows))
     return StagedFile(url, footer.path, *files.place[footer.path], start, hidden)
 

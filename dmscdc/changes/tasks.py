@@ -219,6 +219,7 @@ def _typed(
         values = values.cast(values.type.value_type)
     kind = arrow_type(column.type)
     is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    # No reader of the lake could read it.
     if is_string and not _is_text(values):
         row = _first_bad(values, _is_text)
         odd = values.slice(row, 1).cast(pa.large_binary())[0].as_py()
