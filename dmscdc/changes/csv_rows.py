@@ -207,6 +207,7 @@ def _corrected(reading: _Reading, arrays: Sequence[pa.Array], masks: Mapping[str
         rows = with_op(rows)
     if not may_lack_values(reading.path, reading.options):
         return rows
+    # Found under the name that the file has, told under that of today.
     marked = {current[names.index(name)]: mask for name, mask in masks.items()}
     return with_unlogged(rows, marked, reading.options, reading.unlogged)
 

@@ -298,6 +298,7 @@ def with_runs(
     moves = changes[MOVE].to_numpy() != ""
     order = np.argsort(place, kind="stable")
     files, moved = changes[FILE].to_numpy()[order], moves[order]
+    # A run matters only where it goes over the end of a file; inside of one, the file itself is the run.
     begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
     run, runs = np.cumsum(~moved), np.full(len(order), -1, np.int64)  # equal numbers: no other row lies between
     for begin in begins[1:]:

@@ -169,6 +169,7 @@ def are_apart(
         numbers = spark.range(0, len(files), 1, min(len(files), 1000))
         facts = f"nulls bigint, keys bigint, low {kind}, high {kind}, refused string"
         rows = numbers.mapInArrow(with_access(look, *urls.values()), facts).collect()
+    # A task cannot raise: its line says what it refuses.
     if words := next((row["refused"] for row in rows if row["refused"]), ""):
         raise Unreadable(words)
     return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(footer.rows for footer in files)

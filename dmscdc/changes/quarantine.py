@@ -204,6 +204,7 @@ def note_aside(
     if not by_path:
         return ""
     example, name = next(iter(by_path)), for_shell(table)
+    # Such rows are no fault of a file: nothing can be repaired, only a key helps.
     if all(entry[1].endswith(_NO_KEY) for entry in by_path.values()):
         return (
             f"updates and deletes that were not applied, because the table has no key: {aside_words(by_path)} "

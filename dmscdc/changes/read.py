@@ -365,10 +365,12 @@ def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
     # A run goes on where a file ends in a move and the next one begins with one.
     goes_on = F.coalesce(F.lag(closes).over(line), F.lit(False)) & begins
     files = files.withColumns({_GOES_ON: goes_on, _ROWS: F.row_number().over(line)})
+    # A file of moves only goes on with the run of the file before it.
     number = F.when(~F.col(_GOES_ON) | F.col(_FIRST).isNotNull(), F.col(_ROWS))
     files = files.withColumn(_TAIL, F.last(number, True).over(line.rowsBetween(Window.unboundedPreceding, 0)))
     files = files.withColumn(_HEAD, F.when(F.col(_GOES_ON), F.lag(_TAIL).over(line)))
     numbered = rows.join(F.broadcast(files.select(FILE, _FIRST, _LAST, _HEAD, _TAIL)), FILE)
+    # Moves before the first other row belong to the run that goes on, those behind the last one to the file's own.
     in_head = F.col(_HEAD).isNotNull() & (F.col(_FIRST).isNull() | (F.col(ROW) < F.col(_FIRST)))
     in_tail = F.col(_LAST).isNull() | (F.col(ROW) > F.col(_LAST))
     run = F.when(in_head, F.col(_HEAD)).when(in_tail, F.col(_TAIL))

@@ -156,6 +156,7 @@ def with_old_keys(
     old_key = {column: updated[before].cast(updated[column].type) for column, before in images.items()}
     codes = key_codes(pa.concat_tables([updated.select(list(images)), pa.table(old_key)]), list(images))
     differ = codes[: len(updates)] != codes[len(updates) :]
+    # The update itself begins the new key; a delete of the old key is added behind all rows, in the same place.
     moves = np.full(changes.num_rows, "", object)
     moves[updates[differ]] = CAME
     keys = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}
