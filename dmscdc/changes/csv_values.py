@@ -27,6 +27,7 @@ def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return text.cast(kind)
     except pa.ArrowInvalid:
+        # Halving finds a bad value of a million in twenty casts.
         if len(text) == 1:
             return pa.nulls(1, kind)
     middle = len(text) // 2
@@ -44,6 +45,7 @@ def _whole(text: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _floating(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(_only(text, _FLOAT), kind)
+    # Arrow reads a number that is too large as infinity.
     too_large = pc.and_(pc.is_inf(values), pc.invert(pc.match_substring_regex(text, "(?i)inf")))
     return pc.if_else(too_large, pa.scalar(None, kind), values)
 
@@ -68,7 +70,11 @@ def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(pc.if_else(long, pa.scalar(None, texts.type), texts), kind)
     if not pc.any(long).as_py():
         return values
-    exact = [_exact(one, kind) for one in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()]
+    # Arrow reads 39 nines as a negative number, and a one with 500 zeros as zero.
+    exact = [
+        _exact(text_of_number, kind)
+        for text_of_number in pc.if_else(long, texts, pa.scalar(None, texts.type)).to_pylist()
+    ]
     return pc.coalesce(values, pa.array(exact, kind))
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #ff029c74
@@ -96,14 +102,18 @@ _ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 
 
 def _day(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    # A day may carry a midnight: Oracle's DATE has a time.
     return _cast(pc.utf8_slice_codeunits(_only(text, _DAY), 0, 10), kind)
 
 
 def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    # Digits after the microsecond are cut, as Parquet would cut them.
     cut = pc.replace_substring_regex(_only(text, f"{_TIME}{_ZONE}?$"), r"(\.[0-9]{6})[0-9]+", r"\1")
-    zoned, none = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$"), pa.scalar(None, text.type)
-    local = _cast(pc.if_else(zoned, none, cut), pa.timestamp("us")).cast(kind)
-    return pc.coalesce(local, _cast(pc.if_else(zoned, cut, none), kind))
+    # A time without a zone is UTC, as in Parquet.
+    zoned = pc.match_substring_regex(cut, f"{_TIME}{_ZONE}$")
+    null = pa.scalar(None, text.type)
+    local = _cast(pc.if_else(zoned, null, cut), pa.timestamp("us")).cast(kind)
+    return pc.coalesce(local, _cast(pc.if_else(zoned, cut, null), kind))
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #3785d045
 _READERS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
@@ -128,7 +138,9 @@ def typed(
     text = _cast(raw, pa.string())
     if kind == "string":
         return text, pc.and_(pc.is_null(text), pc.is_valid(raw))
+    # An empty field is a value of texts and bytes only.
     blank = pc.and_(pc.equal(text, ""), pa.scalar(kind != "binary"))
+    # MySQL's zero date: DMS itself makes it null where a target cannot hold it.
     if kind in ("date", "timestamp"):
         blank = pc.or_(blank, pc.starts_with(text, "0000-00-00"))
     meant = pc.if_else(blank, pa.scalar(None, text.type), text)

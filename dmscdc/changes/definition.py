@@ -102,13 +102,14 @@ _UNBOUNDED = {
 def _decimal(engine: str, digits: Sequence[str]) -> tuple[str, str]:  # type; what is lost
     "The type of a decimal."
     if not digits:
-        whole, scale = _DECIMALS[engine]
-        return f"decimal({whole},{scale})", _UNBOUNDED.get(engine, "")
-    whole, scale = (38 if digits[0] == "*" else int(digits[0])), int(digits[1]) if digits[1:] else 0
-    whole, scale = max(whole - min(scale, 0), scale), max(scale, 0)
-    if whole > 38:
-        return "string", f"has {whole} digits; DMS writes more than 38 as text"
-    return f"decimal({whole},{scale})", ""
+        size, scale = _DECIMALS[engine]
+        return f"decimal({size},{scale})", _UNBOUNDED.get(engine, "")
+    size = 38 if digits[0] == "*" else int(digits[0])
+    scale = int(digits[1]) if digits[1:] else 0
+    size, scale = max(size - min(scale, 0), scale), max(scale, 0)
+    if size > 38:
+        return "string", f"has {size} digits; DMS writes more than 38 as text"
+    return f"decimal({size},{scale})", ""
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #9109df3d
 _LOBS = set(
@@ -118,11 +119,11 @@ _LOBS = set(
 _WIDER = {"tinyint": "smallint", "smallint": "int", "int": "bigint", "bigint": "decimal(20,0)"}
 
 
-def _loss(engine: str, word: str, rest: str, digits: Sequence[str]) -> str:
+def _loss(engine: str, word: str, suffix: str, digits: Sequence[str]) -> str:
     "What the file has not of such a column, in words; empty for nothing."
     if word in _LOBS or "max" in digits:
         return "is a LOB, which DMS cuts at LobMaxSize"
-    if word == "datetimeoffset" or engine == "oracle" and "zone" in rest:
+    if word == "datetimeoffset" or engine == "oracle" and "zone" in suffix:
         return "has a time zone, and is text with that zone"
     if word in ("time", "timetz"):
         return "is a time of day, and text in the lake"
@@ -136,11 +137,12 @@ _DIGITS = re.compile(r"-?\d{1,4}|\*")  # of a number
 
 def _split(text: str) -> tuple[str, list[str], str]:  # its word, its digits, what follows
     "A type in parts, in small letters."
+    # The long spellings of a type mean what the short ones do.
     low = " ".join(text.lower().replace(" varying", "").replace(" precision", "").split())
-    found = re.match(r"(?:national |dbo\.|sys\.|pg_catalog\.)?(\w+)\s*(?:\(([^)]*)\))?(.*)", low)
-    if not found:
+    match = re.match(r"(?:national |dbo\.|sys\.|pg_catalog\.)?(\w+)\s*(?:\(([^)]*)\))?(.*)", low)
+    if not match:
         return "", [], ""
-    return found[1], [d.replace(" ", "") for d in (found[2] or "").split(",") if d.strip()], found[3]
+    return match[1], [digits.replace(" ", "") for digits in (match[2] or "").split(",") if digits.strip()], match[3]
 
 
 def lake_type(
@@ -148,8 +150,8 @@ def lake_type(
     engine: str,  # mysql, postgresql, oracle or sqlserver
 ) -> tuple[str, str]:  # "" for a type that we do not know; what is lost, in words
     "What a type of the source is in the lake."
-    word, digits, rest = _split(text)
-    if engine == "postgresql" and ("[" in rest or "array" in rest):
+    word, digits, suffix = _split(text)
+    if engine == "postgresql" and ("[" in suffix or "array" in suffix):
         return "string", "is an array, and text in the lake"
     is_number = word in ("numeric", "decimal", "dec", "fixed", "number", "float")
     if is_number and not all(map(_DIGITS.fullmatch, digits)):
@@ -162,10 +164,11 @@ def lake_type(
         return ("boolean" if digits in ([], ["1"]) else "binary"), ""
     if engine == "postgresql" and word == "money":
         return "decimal(38,4)", ""
-    if engine == "oracle" and "zone" in rest or (word, rest.strip()) == ("long", "raw"):
-        return ("string" if "zone" in rest else "binary"), _loss(engine, word, rest, digits)
+    if engine == "oracle" and "zone" in suffix or (word, suffix.strip()) == ("long", "raw"):
+        return ("string" if "zone" in suffix else "binary"), _loss(engine, word, suffix, digits)
+    # An unsigned number needs the next wider type.
     kind = _TYPES[engine].get(word, "")
-    return (_WIDER[kind] if "unsigned" in rest and kind in _WIDER else kind), _loss(engine, word, rest, digits)
+    return (_WIDER[kind] if "unsigned" in suffix and kind in _WIDER else kind), _loss(engine, word, suffix, digits)
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #21b570a6
 _COMMENTS = re.compile(r"('(?:[^'\\]|\\.|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -185,16 +188,17 @@ def _plain(name: str) -> tuple[str, ...]:
 
 def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the table's name in parts; its body
     "Every `create table` with columns. Words inside of texts do not count."
-    masked = re.sub(r"'(?:[^'\\]|\\.|'')*'", lambda found: "'" + "." * (len(found[0]) - 2) + "'", text)
-    for found in _CREATE.finditer(masked):
-        depth, start = 1, found.end()
+    # A default or a comment may hold the words `create table`. As long as before, so that places stay.
+    masked = re.sub(r"'(?:[^'\\]|\\.|'')*'", lambda match: "'" + "." * (len(match[0]) - 2) + "'", text)
+    for match in _CREATE.finditer(masked):
+        depth, start = 1, match.end()
         for piece in _PIECES.finditer(text, start):
             depth += {"(": 1, ")": -1}.get(piece[0], 0)
             if not depth:
-                yield _plain(found[1]), text[start : piece.start()]
+                yield _plain(match[1]), text[start : piece.start()]
                 break
         else:
-            raise BadSetting(f"the create table of {'.'.join(_plain(found[1]))} has a bracket that is not closed")
+            raise BadSetting(f"the create table of {'.'.join(_plain(match[1]))} has a bracket that is not closed")
 
 
 def _is_table(name: tuple[str, ...], table: TableRef) -> bool:
@@ -235,19 +239,22 @@ def _pieces(body: str, engine: str) -> list[list[Any]]:  # sqlglot's tokens
         tokens = tokenize(body, read=_GLOT.get(engine, engine))
     except TokenError as error:
         raise BadSetting(f"this is no list of columns: {' '.join(body.split()):.80}: {error}") from error
-    found, depth = [[]], 0
+    pieces: list[list[Any]] = [[]]
+    depth = 0
     for token in tokens:
+        # A bracket inside of a text is none.
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.token_type.name != "STRING" else 0
         if token.text == "," and not depth:
-            found.append([])
+            pieces.append([])
         else:
-            found[-1].append(token)
-    return [piece for piece in found if piece]
+            pieces[-1].append(token)
+    return [piece for piece in pieces if piece]
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #fb050d5c
 def _type_text(tokens: Sequence[Any]) -> str:
     "The type in a column's definition, behind its name."
-    words, depth = [], 0
+    words: list[str] = []
+    depth = 0
     for token in tokens:
         low = token.text.lower()
         if not depth and words and (low.partition(" ")[0] in _AFTER_TYPE or low in ("character", "character set")):
@@ -262,19 +269,20 @@ _KEY = r"primary\s+key\s*(?:clustered|nonclustered|using\s+\w+)?\s*\(((?:[^()]|\
 
 def _key_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
     "The columns of the primary key that a text names."
-    found = re.search(_KEY, text, re.IGNORECASE)
-    known = {name.lower(): name for name in names}
-    parts = [_plain(part)[0].lower() for part in re.sub(r"\([^)]*\)", "", found[1]).split(",")] if found else []
-    if odd := [part for part in parts if part not in known]:
+    match = re.search(_KEY, text, re.IGNORECASE)
+    by_name = {name.lower(): name for name in names}
+    # MySQL allows a length behind a column of a key: name(20).
+    parts = [_plain(part)[0].lower() for part in re.sub(r"\([^)]*\)", "", match[1]).split(",")] if match else []
+    if odd := [part for part in parts if part not in by_name]:
         raise BadSetting(f"the primary key names {', '.join(odd)}; the columns are {', '.join(names)}")
-    return tuple(known[part] for part in parts)
+    return tuple(by_name[part] for part in parts)
 
 
 def _altered_key(text: str, table: TableRef, names: Sequence[str]) -> tuple[str, ...]:
     "A key that is set by an `alter table` of its own."
     altered = rf"\balter\s+table\s+(?:only\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s+([^;]*)"
-    for found in re.finditer(altered, text, re.IGNORECASE):
-        if _is_table(_plain(found[1]), table) and (key := _key_in(found[2], names)):
+    for match in re.finditer(altered, text, re.IGNORECASE):
+        if _is_table(_plain(match[1]), table) and (key := _key_in(match[2], names)):
             return key
     return ()
 
@@ -286,26 +294,29 @@ def _define(
     enums: Sequence[str] = (),  # types of PostgreSQL that a `create type` made of words, which DMS writes as text
 ) -> Definition:
     "The columns in a body, by one engine's types. Raises `BadSetting`."
-    columns, notes, key = [], [], ()
-    for first, *rest in _pieces(body, engine):
-        text, word = _type_text(rest), first.text.lower().split()[0]
-        is_name = first.token_type.name == "IDENTIFIER" or engine != "mysql" and lake_type(text, engine)[0]
+    columns: list[Column] = []
+    notes: list[str] = []
+    key: tuple[str, ...] = ()
+    for name, *tokens in _pieces(body, engine):
+        text, word = _type_text(tokens), name.text.lower().split()[0]
+        # A column may be called like a word that begins no column; its quotes or its type tell.
+        is_name = name.token_type.name == "IDENTIFIER" or engine != "mysql" and lake_type(text, engine)[0]
         if word in _NO_COLUMN and not is_name:  # only MySQL reserves `key`
             continue
         kind, loss = ("string", "") if text.lower() in enums else lake_type(text, engine)
         if not kind:
-            what = f"column {printable(first.text)} has type {printable(text) or 'none'}"
             raise BadSetting(
-                f"{table}: {what}, which is not known of {engine}. "
-                f"Give the columns as a list: dmscdc table columns {for_shell(table)} --json FILE"
+                f"{table}: column {printable(name.text)} has type {printable(text) or 'none'}, which is not known of "
+                f"{engine}. Give the columns as a list: dmscdc table columns {for_shell(table)} --json FILE"
             )
-        columns.append(Column(first.text, kind))
-        notes += [f"column {first.text} {loss}"] if loss else []
-        words = " ".join(token.text.lower() for token in rest)
-        key = (first.text,) if re.search(r"\bprimary key\b", words) else key
-    if not (names := [c.name for c in columns]):
+        columns.append(Column(name.text, kind))
+        notes += [f"column {name.text} {loss}"] if loss else []
+        if re.search(r"\bprimary key\b", " ".join(token.text.lower() for token in tokens)):
+            key = (name.text,)
+    if not columns:
         raise BadSetting(f"the create table of {table} has no columns")
-    return Definition(tuple(columns), key or _key_in(body, names), tuple(notes), engine)
+    key = key or _key_in(body, [column.name for column in columns])
+    return Definition(tuple(columns), key, tuple(notes), engine)
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #c82b6cc3
 _SIGNS = (
@@ -322,6 +333,7 @@ def _engines_of(text: str, dialect: str) -> list[str]:
         raise BadSetting(f"no dialect {dialect!r}: there are {', '.join(_ENGINES)}")
     if dialect:
         return [_ENGINES[dialect.lower()]]
+    # Words that only one engine has; without any, all of them are tried.
     signs = [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
     return signs[:1] or list(_KINDS)
 
@@ -331,12 +343,12 @@ _ENUM = r"\bcreate\s+type\s+([\w.]+)\s+as\s+enum"
 
 def _one_body(text: str, table: TableRef) -> str:
     "The body of the table's `create table`. Raises `BadSetting` unless there is exactly one."
-    known = list(_statements(text))
-    bodies = [body for name, body in known if _is_table(name, table)]
+    statements = list(_statements(text))
+    bodies = [body for name, body in statements if _is_table(name, table)]
     if len(bodies) != 1:
-        names = ", ".join(sorted({".".join(name) for name, _ in known})[:20]) or "none"
-        found = "no create table of it" if not bodies else f"{len(bodies)} of them"
-        raise BadSetting(f"{table}: one create table was expected, there is {found}; the file has {names}")
+        names = ", ".join(sorted({".".join(name) for name, _ in statements})[:20]) or "none"
+        count = "no create table of it" if not bodies else f"{len(bodies)} of them"
+        raise BadSetting(f"{table}: one create table was expected, there is {count}; the file has {names}")
     return bodies[0]
 
 
@@ -346,29 +358,33 @@ def read_ddl(
     dialect: str = "",  # mysql, mariadb, postgresql, oracle or sqlserver; "": by its words
 ) -> Definition:
     "The definition in a `create table`. Raises `BadSetting`."
-    text = _COMMENTS.sub(lambda found: found[1] or " ", text)
-    body, enums = _one_body(text, table), [name.lower() for name in re.findall(_ENUM, text, re.IGNORECASE)]
-    made, failed = {}, []
+    text = _COMMENTS.sub(lambda match: match[1] or " ", text)
+    body = _one_body(text, table)
+    enums = [name.lower() for name in re.findall(_ENUM, text, re.IGNORECASE)]
+    by_columns: dict[Schema, Definition] = {}
+    failed = []
+    # Without a dialect, all engines that may have written it must come to the same columns.
     for engine in _engines_of(body, dialect):
         try:
-            one = _define(body, engine, table, enums)
-            made.setdefault(one.columns, one)
+            definition = _define(body, engine, table, enums)
+            by_columns.setdefault(definition.columns, definition)
         except BadSetting as error:
             failed.append(error)
-    if not made:
+    if not by_columns:
         raise failed[0]
-    if len(made) > 1:
+    if len(by_columns) > 1:
         raise BadSetting(
             f"{table}: its types mean different things in different databases; say which it is: --dialect "
             "mysql, postgresql, oracle or sqlserver"
         )
-    definition = next(iter(made.values()))
-    return replace(definition, key=definition.key or _altered_key(text, table, [c.name for c in definition.columns]))
+    [definition] = by_columns.values()
+    names = [column.name for column in definition.columns]
+    return replace(definition, key=definition.key or _altered_key(text, table, names))
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #6f17a7e3
 def tables_in(text: str) -> list[tuple[str, ...]]:  # each name in parts
     "The names of all tables that a file creates, in its order."
-    return [name for name, _ in _statements(_COMMENTS.sub(lambda found: found[1] or " ", text))]
+    return [name for name, _ in _statements(_COMMENTS.sub(lambda match: match[1] or " ", text))]
 
 
 def defines(name: tuple[str, ...], table: TableRef) -> bool:
@@ -391,11 +407,14 @@ def _check_type(kind: str) -> str:  # the same
 def read_json(text: str) -> Definition:
     'From ["id int", …], [{"name": "id", "type": "int"}, …] or {"columns": […], "key": […]}. Raises `BadSetting`.'
     try:
-        given = json.loads(text)
-        told = given if isinstance(given, dict) else {"columns": given}
-        pairs = [(c["name"], c["type"]) if isinstance(c, dict) else c.rsplit(" ", 1) for c in told["columns"]]
+        value = json.loads(text)
+        facts = value if isinstance(value, dict) else {"columns": value}
+        pairs = [
+            (column["name"], column["type"]) if isinstance(column, dict) else column.rsplit(" ", 1)
+            for column in facts["columns"]
+        ]
         columns = tuple(Column(str(name), _check_type(str(kind))) for name, kind in pairs)
-        key = tuple(str(name) for name in told.get("key") or ())
+        key = tuple(str(name) for name in facts.get("key") or ())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadSetting(f'a list of columns was expected, like ["id int", "price decimal(10,2)"]: {error}') from error
     return Definition(columns, key)
@@ -410,21 +429,23 @@ def read_catalog(
     from sqlalchemy.exc import NoSuchTableError
 
     name = connection.dialect.name
-    engine, schema = _ENGINES.get(name, "sqlite"), None if name == "sqlite" else table.schema
+    engine = _ENGINES.get(name, "sqlite")
+    schema = None if name == "sqlite" else table.schema
     try:
         look = inspect(connection)
-        found, key = look.get_columns(table.name, schema), look.get_pk_constraint(table.name, schema)
+        listed = look.get_columns(table.name, schema)
+        key = look.get_pk_constraint(table.name, schema)
     except NoSuchTableError:
         raise BadSetting(f"the source has no table {table}") from None
     columns, notes = [], []
-    for one in found:
-        text = one["type"].compile(dialect=connection.dialect)
+    for facts in listed:
+        text = facts["type"].compile(dialect=connection.dialect)
         kind, loss = lake_type(text, engine)
-        columns.append({"name": one["name"], "type": kind or "string"})
+        # A type that we do not know is read as text, and a note says so.
+        columns.append(Column(facts["name"], kind or "string"))
         loss = loss if kind else f"has type {text}, which is not known; it is read as text"
-        notes += [f"column {one['name']} {loss}"] if loss else []
-    told = Definition(tuple(Column(c["name"], c["type"]) for c in columns), tuple(key["constrained_columns"]))
-    return replace(told, notes=tuple(notes), dialect=engine)
+        notes += [f"column {facts['name']} {loss}"] if loss else []
+    return Definition(tuple(columns), tuple(key["constrained_columns"]), tuple(notes), engine)
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #e5648dcf
 Listed = Sequence[tuple[str, str]]  # name and type of each column
@@ -439,8 +460,9 @@ def with_version(
     is_loaded: bool = False,  # files have been read by it
 ) -> list[tuple[str, Listed]]:  # in order
     "The versions with this one set. Raises `BadSetting`."
-    names, name = [n for n, _ in columns], since.rpartition("/")[2]
-    same = [start for start, listed in before if [n for n, _ in listed] == names]
+    names = [column for column, _ in columns]
+    name = since.rpartition("/")[2]
+    starts = [start for start, listed in before if [column for column, _ in listed] == names]
     command = f"dmscdc table columns {for_shell(table)} --ddl FILE --since"
     if since and since != _LOAD:
         try:
@@ -452,16 +474,20 @@ def with_version(
                 f"{table}: --since names the first change file with these columns, like "
                 f"20240705-201037892.csv, or {_LOAD}; not {since!r}"
             )
+        # The first version is valid from the load; without it older files would have none.
         if not before:
             raise BadSetting(f"{table}: it has no columns yet for the files before {name}. First: {command} {_LOAD}")
     elif since == _LOAD or not before or not (is_loaded or before[1:]):
         return [("", columns)]
-    elif len(same) == 1:
-        name = same[0]
+    # Who corrects a type need not say which version is meant: the names do.
+    elif len(starts) == 1:
+        name = starts[0]
     else:
         raise BadSetting(
-            f"{table}: files were read with other columns ({', '.join(n for n, _ in before[-1][1])}). If the new ones "
-            f"begin with a change file: {command} 20240705-201037892.csv (its name); if all files have them: "
-            f"{command} {_LOAD}"
+            f"{table}: files were read with other columns ({', '.join(column for column, _ in before[-1][1])}). "
+            f"If the new ones begin with a change file: {command} 20240705-201037892.csv (its name); if all files have "
+            f"them: {command} {_LOAD}"
         )
-    return sorted([*(one for one in before if one[0] != name), (name, columns)], key=lambda one: one[0])
+    return sorted(
+        [*(version for version in before if version[0] != name), (name, columns)], key=lambda version: version[0]
+    )

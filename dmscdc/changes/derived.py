@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
 # %% auto #0
-__all__ = ['computed', 'column_of', 'computed_by_spark', 'with_computed']
+__all__ = ['source_of', 'computed', 'column_of', 'computed_by_spark', 'with_computed']
 
 # %% ../../notebooks/05_changes/02_derived.ipynb #366d7d2c
 _FROM = {"texts": ("string", "tinyint", "smallint", "int", "bigint", "date"), "times": ("string", "date", "timestamp")}
@@ -33,16 +33,17 @@ def _day(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_string(values.type):
         return values.cast(pa.date32())
     begin = pc.utf8_slice_codeunits(values, 0, 10)
+    # Where nothing can be computed, as from a text that is no date, the value is null.
     begin = pc.if_else(pc.match_substring_regex(begin, _DATE), begin, pa.scalar(None, pa.string()))
     day = pc.strptime(begin, format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
-    there = pc.equal(pc.strftime(day, "%Y-%m-%d"), begin)  # Arrow takes 30 February for a day in March
-    return pc.if_else(there, day, pa.scalar(None, pa.date32()))
+    is_day = pc.equal(pc.strftime(day, "%Y-%m-%d"), begin)  # Arrow takes 30 February for a day in March
+    return pc.if_else(is_day, day, pa.scalar(None, pa.date32()))
 
 
 def _part(values: pa.ChunkedArray, start: int, stop: int | None) -> pa.ChunkedArray:
     "Characters of texts."
-    found = pc.utf8_slice_codeunits(values.cast(pa.string()), start, stop)
-    return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
+    part = pc.utf8_slice_codeunits(values.cast(pa.string()), start, stop)
+    return pc.if_else(pc.equal(part, ""), pa.scalar(None, pa.string()), part)
 
 
 def _between(values: pa.ChunkedArray, how: Expression) -> pa.ChunkedArray:
@@ -62,12 +63,23 @@ _ARROW: dict[str, Callable[[pa.ChunkedArray, Expression], pa.ChunkedArray]] = {
 }
 
 
+def _expression_of(column: Column) -> Expression:
+    how = expression(column.of)
+    assert how, f"{column} is not computed"
+    return how
+
+
+def source_of(column: Column) -> str:
+    "The column of the source from which a column is computed; its own name if it is the source's."
+    return _expression_of(column).column if column.of else column.name
+
+
 def computed(
     column: Column,  # with its expression
     values: pa.ChunkedArray | pa.Array,  # of the column that it is computed from
 ) -> pa.ChunkedArray:
     "A column's values."
-    how = expression(column.of)
+    how = _expression_of(column)
     values = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
     return _ARROW[how.function](values, how).cast(arrow_type(column.type))
 
@@ -81,11 +93,12 @@ def computed_by_spark(column: Column, value: SparkColumn, type: str) -> SparkCol
     "The same in Spark, of a value of that type."
     from pyspark.sql import functions as F
 
-    how, text = expression(column.of), value.cast("string")
+    how, text = _expression_of(column), value.cast("string")
     if how.function in ("left", "right", "substring"):
         size = F.lit(how.length)
-        whole = F.substring(text, how.start, how.length or 2**31 - 1)
-        part = {"left": F.left(text, size), "right": F.right(text, size), "substring": whole}[how.function]
+        middle = F.substring(text, how.start, how.length or 2**31 - 1)
+        part = {"left": F.left(text, size), "right": F.right(text, size), "substring": middle}[how.function]
+        # An empty text cannot name a folder.
         return F.nullif(part, F.lit(""))
     begin = F.when(F.substring(text, 1, 10).rlike(_DATE), F.substring(text, 1, 10))
     day = _try_date(begin) if type == "string" else value.cast("date")
@@ -105,13 +118,16 @@ def with_computed(
     table: str,  # for messages
 ) -> Footer:
     "A file's columns, and those that are computed from them. Raises `Refused`."
-    types, more = {c.name: c.type for c in footer.schema}, []
+    types = {column.name: column.type for column in footer.schema}
+    added = []
     for how in filter(None, map(expression, partition)):
+        # A column of the source would be hidden by the computed one.
         if how.name in types:
             raise Refused(
                 f"{table}: {footer.path} has a column {how.name}, and the partition {how} needs that name. Rename the "
                 "column on its way (rename-column, a rule of the DMS task), or set another partition"
             )
+        # A file carries a computed column if it carries what it is computed from.
         if how.column not in types or how.column == OP:
             continue
         fit = _FROM["texts" if how.length or how.start else "times"]
@@ -120,5 +136,5 @@ def with_computed(
                 f"{table}: the partition {how} was expected to find one of {', '.join(fit)} in {how.column}; "
                 f"{footer.path} has {types[how.column]}"
             )
-        more.append(column_of(how))
-    return replace(footer, schema=(*footer.schema, *more))
+        added.append(column_of(how))
+    return replace(footer, schema=(*footer.schema, *added))

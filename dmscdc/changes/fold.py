@@ -53,9 +53,10 @@ def key_codes(
 ) -> np.ndarray:  # one number per row, from 0; equal numbers mean equal keys
     "Number the keys."
     codes = np.zeros(rows.num_rows, np.int64)
-    for k in keys:
-        values = alike(rows[k]).combine_chunks().dictionary_encode()
+    for key in keys:
+        values = alike(rows[key]).combine_chunks().dictionary_encode()
         codes = codes * (len(values.dictionary) + 1) + values.indices.to_numpy(zero_copy_only=False)
+        # Numbered anew after each column, so that they do not grow beyond 64 bits.
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
 
@@ -66,8 +67,8 @@ def bad_rows(
 ) -> np.ndarray:  # True for a row that cannot be applied
     "Rows whose Op is null or unknown, or whose key is null."
     bad = ~pc.is_in(changes[OP], value_set=pa.array(OPS)).to_numpy()
-    for k in keys:
-        bad = bad | pc.is_null(changes[k]).to_numpy()
+    for key in keys:
+        bad = bad | pc.is_null(changes[key]).to_numpy()
     return bad
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-014
@@ -77,7 +78,7 @@ class KeyChains:
 
     order: np.ndarray  # row numbers of the table in that order
     start: np.ndarray  # position of the key's first change
-    last: np.ndarray  # of its last change
+    end: np.ndarray  # of its last change
     last_upsert: np.ndarray  # of its last upsert, -1 for none
     last_delete: np.ndarray  # of the last delete before that, less than `start` for none
 
@@ -95,10 +96,10 @@ def chain_keys(
     "Find each key's changes, its last upsert, and the last delete before it."
     order = np.lexsort((place, codes))
     start = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    last = np.append(start[1:], len(order))[: len(start)] - 1
-    upsert = latest(ops[order] != "D")[last]
+    end = np.append(start[1:], len(order))[: len(start)] - 1
+    upsert = latest(ops[order] != "D")[end]
     upsert = np.where(upsert >= start, upsert, -1)
-    return KeyChains(order, start, last, upsert, latest(ops[order] == "D")[upsert])
+    return KeyChains(order, start, end, upsert, latest(ops[order] == "D")[upsert])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-019
 WRITE, IS_INSERT, FIRST_OP, HAS_COLUMNS = "_cdc_write", "_cdc_is_insert", "_cdc_first_op", "_cdc_has_"  # see below
@@ -116,7 +117,7 @@ class Folding:
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
     texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
     images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
-    had: tuple[str, ...] = ()  # columns that the table has already
+    existing: tuple[str, ...] = ()  # columns that the table has already
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #bc8a11ab
 @dataclass(frozen=True, order=True)
@@ -208,8 +209,8 @@ def newest_carrier(
     carrying: Sequence[int],  # groups of files that carry the columns
 ) -> np.ndarray:  # position of the newest upsert since the last delete that carries them, -1 for none
     "The change from which each key takes its values of one group of columns."
-    found = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
-    return np.where((chains.last_upsert >= 0) & (found >= chains.start) & (found > chains.last_delete), found, -1)
+    newest = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
+    return np.where((chains.last_upsert >= 0) & (newest >= chains.start) & (newest > chains.last_delete), newest, -1)
 
 
 def next_upsert(upserts: np.ndarray) -> np.ndarray:
@@ -234,7 +235,7 @@ def _batch_rows(
     chains: KeyChains,
 ) -> pa.Table:  # one row per key, sorted by key
     "Fold the changes of each key into one row."
-    order, start, last = chains.order, chains.start, chains.last
+    order, start, end = chains.order, chains.start, chains.end
     ops = changes[OP].to_numpy()[order]
     groups = changes[GROUP].to_numpy()[order]
     upserts = ops != "D"
@@ -243,25 +244,25 @@ def _batch_rows(
     # A delete before the last upsert ends a life: what the lake has of the row is discarded.
     is_insert = has_upsert & (chains.last_delete >= start)
     begin = np.maximum(chains.last_delete + 1, start)
-    first = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
-    write = has_upsert & (how.soft | (ops[last] != "D"))
+    first_upsert = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
+    write = has_upsert & (how.soft | (ops[end] != "D"))
 
     # The first delete after the last upsert is the change that the row comes from; a second one changes nothing.
-    named = np.minimum(np.maximum(chains.last_upsert + 1, start), last)
-    batch = {n: pick(changes[n], order, named) for n in (OP, *how.keys, FILE, ROW)}
+    named = np.minimum(np.maximum(chains.last_upsert + 1, start), end)
+    batch = {name: pick(changes[name], order, named) for name in (OP, *how.keys, FILE, ROW)}
     first_ops = changes[MOVE if MOVE in changes.column_names else OP]
     flags = {WRITE: write, IS_INSERT: is_insert}
-    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first, -1))
+    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first_upsert, -1))
 
     # Columns that the same files carry take their values from the same change; one whose value the log of some changes
     # did not have is a set of its own.
     for i, (carrying, names) in enumerate(how.sets):
         source = newest_carrier(chains, upserts & ~is_unlogged(changes, names[0])[order], groups, carrying)
-        batch |= {n: pick(changes[n], order, source) for n in names if n not in how.keys}
+        batch |= {name: pick(changes[name], order, source) for name in names if name not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
-    names = [OP, *[c.name for c in how.schema], FILE, ROW]
-    rows = pa.table({n: batch[n] for n in names} | flags)
-    return rows.take(pc.sort_indices(rows, sort_keys=[(k, "ascending") for k in how.keys]))
+    ordered = [OP, *[column.name for column in how.schema], FILE, ROW]
+    rows = pa.table({name: batch[name] for name in ordered} | flags)
+    return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in how.keys]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-027
 def of_late_keys(
@@ -293,17 +294,19 @@ def with_runs(
     changes: pa.Table,  # all rows of their files, with _cdc_move
 ) -> pa.Table:  # with _cdc_run
     "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
-    place, moves = places(changes), changes[MOVE].to_numpy() != ""
+    place = places(changes)
+    moves = changes[MOVE].to_numpy() != ""
     order = np.argsort(place, kind="stable")
     files, moved = changes[FILE].to_numpy()[order], moves[order]
+    # A run matters only where it goes over the end of a file; inside of one, the file itself is the run.
     begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
     run, runs = np.cumsum(~moved), np.full(len(order), -1, np.int64)  # equal numbers: no other row lies between
     for begin in begins[1:]:
         if moved[begin] and moved[begin - 1]:
             runs[(run == run[begin]) & moved] = run[begin]
-    out = np.empty(len(order), np.int64)
-    out[order] = runs
-    return changes.append_column(RUN, pa.array(out, mask=out < 0))
+    by_row = np.empty(len(order), np.int64)
+    by_row[order] = runs
+    return changes.append_column(RUN, pa.array(by_row, mask=by_row < 0))
 
 
 def sent_once(
@@ -313,19 +316,21 @@ def sent_once(
     how: Folding,  # with a change sequence that every row has, or with none
 ) -> np.ndarray:  # False for what a resumed task has sent again
     "An equal change of a key counts once: what follows it in a file would else be taken for the end of another row."
-    found = np.ones(len(codes), bool)
-    if how.sequence and len(codes):
-        order = np.lexsort((place, codes))
-        ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
-        same = np.ones(len(codes) - 1, bool)
-        for column in (codes[order], numbers, ops, moves):
-            same &= column[1:] == column[:-1]
-        at = np.flatnonzero(same)
-        values = changes.select([c.name for c in how.schema])
-        one, other = (values.take(order[places]).to_pylist() for places in (at, at + 1))
-        equal = [row == again for row, again in zip(one, other)]
-        found[order[at[equal] + 1]] = False
-    return found
+    counts = np.ones(len(codes), bool)
+    if not how.sequence or not len(codes):
+        return counts
+    order = np.lexsort((place, codes))
+    ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
+    is_like = np.ones(len(codes) - 1, bool)
+    for values in (codes[order], numbers, ops, moves):
+        is_like &= values[1:] == values[:-1]
+    # Rows are compared whole only where key, sequence and operation are those of the row before: there are few.
+    places_before = np.flatnonzero(is_like)
+    rows = changes.select([column.name for column in how.schema])
+    before, after = (rows.take(order[places]).to_pylist() for places in (places_before, places_before + 1))
+    is_equal = [row == repeated for row, repeated in zip(before, after)]
+    counts[order[places_before[is_equal] + 1]] = False
+    return counts
 
 
 def settle_moves(
@@ -337,24 +342,29 @@ def settle_moves(
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
     order = np.lexsort((place, codes))
-    moves, ops, files = (changes[n].to_numpy()[order] for n in (MOVE, OP, FILE))
+    moves, ops, files = (changes[name].to_numpy()[order] for name in (MOVE, OP, FILE))
     runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
-    start, same = np.diff(codes[order], prepend=-1) != 0, np.append(False, files[1:] == files[:-1])
-    same |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
-    again = changes[KIND].to_numpy()[order] == "again"
-    same &= again | ~np.append(False, again[:-1])  # the table holds what came before, and is asked nothing about it
-    ends = ~start & same & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    starts = np.diff(codes[order], prepend=-1) != 0
+    # One statement may take a key before the row that had it has left: such a pair lies in one file, or in one run.
+    follows = np.append(False, files[1:] == files[:-1])
+    follows |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
+    # The table holds what came before, and is asked nothing about it.
+    is_again = changes[KIND].to_numpy()[order] == "again"
+    follows &= is_again | ~np.append(False, is_again[:-1])
+    ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
     pair = ends | np.append(ends[1:], False)
     before = latest(~pair)
-    is_known = before >= latest(start)
-    taken = is_known & (ops[before] != "D")
-    lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(start)) if len(start) else start
-    lone = lone[np.cumsum(start) - 1]
-    stays, first = np.ones(len(order), bool), np.empty(len(order), object)
-    stays[order] = ~(ends & (taken | ~is_known))
-    first[order] = np.where(lone, IF_THERE, np.where(moves == CAME, CAME, ops))
+    is_known = before >= latest(starts)
+    is_taken = is_known & (ops[before] != "D")
+    stays = np.ones(len(order), bool)
+    stays[order] = ~(ends & (is_taken | ~is_known))
+    # A key that has such pairs only is written where the lake has it.
+    is_lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
+    first_ops = np.empty(len(order), object)
+    first_ops[order] = np.where(is_lone, IF_THERE, np.where(moves == CAME, CAME, ops))
     column = changes.column_names.index(MOVE)
-    return changes.set_column(column, MOVE, pa.array(first, pa.string())), stays
+    return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), stays
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(
@@ -363,29 +373,42 @@ def fold(
 ) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
     changes, how = _with_digits(changes, how)
-    left_out, every, again = 0, changes, 0
-    if how.only_inserts:
-        others = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
-        left_out, changes = pc.sum(others).as_py() or 0, changes.filter(pc.invert(others))
-    facts = count_changes(changes, how) | {"left_out": left_out}
-    if left_out:
-        whole = count_changes(every, how)
-        facts |= {name: whole[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+    changes, facts = _inserts_only(changes, how) if how.only_inserts else (changes, count_changes(changes, how))
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
-    codes, place = key_codes(changes, how.keys), places(changes, "" if facts["unproven"] else how.sequence)
+    # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
+    sequence = "" if facts["unproven"] else how.sequence
+    codes = key_codes(changes, how.keys)
+    place = places(changes, sequence)
     chosen = of_late_keys(changes[KIND].to_numpy(), codes)
+    repeats = 0
     if MOVE in changes.column_names:
-        once = sent_once(changes, codes, place, replace(how, sequence="") if facts["unproven"] else how)
-        again = int((~once & chosen).sum())
-        changes, codes, place, chosen = changes.filter(pa.array(once)), codes[once], place[once], chosen[once]
+        once = sent_once(changes, codes, place, replace(how, sequence=sequence))
+        repeats = int((~once & chosen).sum())
+        changes = changes.filter(pa.array(once))
+        codes = codes[once]
+        place = place[once]
+        chosen = chosen[once]
         changes, stays = settle_moves(changes, codes, place)
         chosen &= stays
-    changes, codes, place = changes.filter(pa.array(chosen)), codes[chosen], place[chosen]
+    changes = changes.filter(pa.array(chosen))
+    codes = codes[chosen]
+    place = place[chosen]
     chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
     counted = _count_batch(changes, batch, how, chains)
-    counted["repeats"] += again
+    counted["repeats"] += repeats
     return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
+
+
+def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, Any]]:
+    "The changes without updates and deletes, and facts about them; about the change sequence, those of all rows."
+    is_left_out = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
+    inserts = changes.filter(pc.invert(is_left_out))
+    facts = count_changes(inserts, how) | {"left_out": _count_true(is_left_out)}
+    if facts["left_out"]:
+        of_all = count_changes(changes, how)
+        facts |= {name: of_all[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+    return inserts, facts
 
 
 _DIGITS = "_cdc_digits"  # the change sequence as text, where its column has decimals
@@ -402,17 +425,20 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     "The first row that came from another key in a file without columns that its row had: what they held stays behind."
     if MOVE not in changes.column_names:
         return None
-    came = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
-    came = pc.fill_null(came, False).to_numpy() & _is_moved(changes, how)
+    updates = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
+    moved = pc.fill_null(updates, False).to_numpy() & _is_moved(changes, how)
     lacking: dict[Place, list[str]] = {}
     for groups, names in how.sets:
-        known = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy() & ~is_unlogged(changes, names[0])
-        first = pc.min(changes[NAME].filter(pa.array(known))).as_py()  # until then no row had such a value
-        for name in names:
-            lacks = came & ~known
-            if name not in how.had:
-                lacks &= pc.greater(changes[NAME], first).to_numpy() if first else False
-            if name not in how.images.values() and (place := first_of(changes, lacks)):
+        is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
+        is_carried = is_carried & ~is_unlogged(changes, names[0])
+        # A column that is new to the table has values only from the first file on that carries it.
+        since = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
+        is_later = pc.greater(changes[NAME], since).to_numpy() if since else np.zeros(changes.num_rows, bool)
+        for name in (name for name in names if name not in how.images.values()):
+            lacks = moved & ~is_carried
+            if name not in how.existing:
+                lacks &= is_later
+            if place := first_of(changes, lacks):
                 lacking.setdefault(place, []).append(name)
     if not lacking:
         return None
@@ -434,15 +460,16 @@ _COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
     changes = as_read(changes)
-    bad, kinds = bad_rows(changes, how.keys), changes[KIND].to_numpy()
-    mine = pa.array(kinds != "again")
-    by_file = _by_file(changes.filter(mine))
-    counts = {name: sum(file[at] for file in by_file.values()) for at, name in enumerate(_COUNTED)}
+    bad = bad_rows(changes, how.keys)
+    kinds = changes[KIND].to_numpy()
+    is_new = pa.array(kinds != "again")
+    by_file = _by_file(changes.filter(is_new))
+    counts = {name: sum(file[place] for file in by_file.values()) for place, name in enumerate(_COUNTED)}
     proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
-    renamed = _count_true(pc.and_(mine, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
+    renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
-    facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(mine))}
+    facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
@@ -450,20 +477,20 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
 
 def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
     "Inserts with a before image of their key; DMS fills it in updates only."
-    found = np.zeros(changes.num_rows, bool)
+    has_image = np.zeros(changes.num_rows, bool)
     for before in how.images.values():
-        found |= pc.is_valid(changes[before]).to_numpy()
-    return found & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
+        has_image |= pc.is_valid(changes[before]).to_numpy()
+    return has_image & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
 
 
 def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, updates, deletes
     "What each file holds."
-    found: dict[str, list[int]] = {}
+    by_path: dict[str, list[int]] = {}
     counted = changes.select([FILE, OP]).group_by([FILE, OP]).aggregate([([], "count_all")])
     for path, op, number in zip(*(counted[name].to_pylist() for name in (FILE, OP, "count_all"))):
         if op in OPS:
-            found.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
-    return found
+            by_path.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
+    return by_path
 
 
 def _count_unlogged(changes: pa.Table) -> int:
@@ -471,7 +498,7 @@ def _count_unlogged(changes: pa.Table) -> int:
     if UNLOGGED not in changes.column_names:
         return 0
     lists = pc.value_counts(changes[UNLOGGED].drop_null()).to_pylist()
-    return sum(len(unlogged_names(one["values"])) * one["counts"] for one in lists)
+    return sum(len(unlogged_names(entry["values"])) * entry["counts"] for entry in lists)
 
 
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
@@ -481,7 +508,8 @@ def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
 
 def carries(changes: pa.Table, column: str) -> pa.Array:
     "Which rows have a change sequence, by the rule of `is_sequence`."
-    text, names = changes[column], changes[NAME].combine_chunks().dictionary_encode()
+    text = changes[column]
+    names = changes[NAME].combine_chunks().dictionary_encode()
     fits = pc.match_substring_regex(text, SEQUENCE)
     if column.upper() == STANDARD or not len(text):
         return fits
@@ -498,8 +526,8 @@ def first_of(
     if not mask.any():
         return None
     rows = changes.select([NAME, FILE, ROW]).filter(pa.array(mask))
-    first = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
-    return Place(first[NAME], first[FILE], first[ROW])
+    row = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
+    return Place(row[NAME], row[FILE], row[ROW])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
 def first_bad(
@@ -526,9 +554,9 @@ def sequence_range(
         return {"lowest": None, "late_lowest": None, "highest": ""}
 
     def lowest(kind: str) -> FileSequence | None:
-        some = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
-        first = some.take(pc.sort_indices(some, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
-        return FileSequence(first[0][sequence], first[0][FILE]) if first else None
+        of_kind = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
+        rows = of_kind.take(pc.sort_indices(of_kind, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
+        return FileSequence(rows[0][sequence], rows[0][FILE]) if rows else None
 
     return {"lowest": lowest("new"), "late_lowest": lowest("late"), "highest": pc.max(changes[sequence]).as_py()}
 
@@ -549,29 +577,31 @@ def _count_late(
     "Rows of late files, rows folded again, and keys that have both."
     if not len(chains.start):
         return {"late": 0, "again": 0, "met": 0}
-    late, again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
-    counts = {"late": late.sum(), "again": again.sum(), "met": ((late > 0) & (again > 0)).sum()}
-    return {name: int(n) for name, n in counts.items()}
+    late, folded_again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
+    counts = {"late": late.sum(), "again": folded_again.sum(), "met": ((late > 0) & (folded_again > 0)).sum()}
+    return {name: int(count) for name, count in counts.items()}
 
 
 def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
+    facts: dict[str, Any] = {"disorder": 0, "against": None, "repeats": 0}
     if not how.sequence or not len(chains.start):
-        return {"disorder": 0, "against": None, "repeats": 0}
+        return facts
     numbers = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
     is_again[chains.start] = False
-    by_name, stays = places(changes)[chains.order], np.flatnonzero(~is_again)
+    facts["repeats"] = int(is_again.sum())
+    by_name = places(changes)[chains.order]
+    stays = np.flatnonzero(~is_again)
     falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
-    repeats = int(is_again.sum())
     if not len(falls):
-        return {"disorder": 0, "against": None, "repeats": repeats}
-    keys = np.unique(np.searchsorted(chains.start, falls, side="right"))
-    one = falls[by_name[falls].argmin()]
-    other = stays[np.searchsorted(stays, one) - 1]
-    first, then = changes.select([NAME, FILE, ROW]).take(chains.order[[one, other]]).to_pylist()
-    against = Reversal(first[NAME], first[FILE], first[ROW], then[FILE], then[ROW])
-    return {"disorder": len(keys), "against": against, "repeats": repeats}
+        return facts
+    facts["disorder"] = len(np.unique(np.searchsorted(chains.start, falls, side="right")))
+    place = falls[by_name[falls].argmin()]
+    before = stays[np.searchsorted(stays, place) - 1]
+    change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[place, before]]).to_pylist()
+    facts["against"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
+    return facts
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null

@@ -5,9 +5,10 @@
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from .read import ChangeFiles, quoted, read_changes
 from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
-from .tasks import bounded_memory, is_small, lake_values, with_access
+from .tasks import Batches, bounded_memory, is_small, lake_values, numbers_in, with_access
 from ..errors import OutOfMemory, Refused, Unreadable
 from ..landing.files import for_shell
 
@@ -42,7 +43,7 @@ def _keys(
     key: Schema,  # the columns that identify a row, in the lake's types
 ) -> pa.Table:
     "The keys of a file's rows. Raises `Unreadable`."
-    return pa.table(lake_values(read_raw(open_raw(url, path), path, [c.name for c in key]), key, path))
+    return pa.table(lake_values(read_raw(open_raw(url, path), path, [column.name for column in key]), key, path))
 
 
 def _count(
@@ -63,10 +64,11 @@ def keys_of_file(
 ) -> dict[str, list]:  # one row: nulls, different keys, smallest and largest value of the first key column
     "A summary of one file's keys. Raises `Unreadable`."
     rows = _keys(url, path, key)
+    # A task has one core.
     nulls, different = _count(rows, threads=False)
-    first = rows.column(0)
-    ends = pc.min_max(first)
-    low, high = (pa.array([ends[end].as_py()], first.type) for end in ("min", "max"))
+    column = rows.column(0)
+    ends = pc.min_max(column)
+    low, high = (pa.array([ends[end].as_py()], column.type) for end in ("min", "max"))
     return {"nulls": [nulls], "keys": [different], "low": low, "high": high}
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #b4f3e190
@@ -81,9 +83,11 @@ def fit_here(
     key: Schema,  # in the lake's types
 ) -> bool:
     "Whether the keys of all rows have a known size, and are few enough to be compared here."
-    names, types = {c.name for c in key}, {c.type.split("(")[0] for c in key}
-    types |= {c.type.split("(")[0] for f in files for c in f.schema if c.name in names}
-    return types <= _FIXED and sum(f.rows for f in files) * _WIDTH * len(key) <= KEYS_HERE
+    names = {column.name for column in key}
+    types = {column.type.split("(")[0] for column in key}
+    types |= {column.type.split("(")[0] for footer in files for column in footer.schema if column.name in names}
+    # A number, a day or a time takes at most sixteen bytes, so the memory for all keys is known before one is read.
+    return types <= _FIXED and sum(footer.rows for footer in files) * _WIDTH * len(key) <= KEYS_HERE
 
 
 def are_different(
@@ -92,11 +96,11 @@ def are_different(
     key: Schema,  # in the lake's types
 ) -> bool:
     "Whether no row lacks a key, and no two share one. Raises `Unreadable`."
-    there = [f for f in files if f.rows]
-    if not there:
+    with_rows = [footer for footer in files if footer.rows]
+    if not with_rows:
         return True
     with ThreadPoolExecutor(_THREADS) as pool:
-        rows = pa.concat_tables(pool.map(lambda f: _keys(urls[f.path], f.path, key), there))
+        rows = pa.concat_tables(pool.map(lambda footer: _keys(urls[footer.path], footer.path, key), with_rows))
     return _count(rows, threads=True) == (0, rows.num_rows)
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-010
@@ -110,19 +114,33 @@ def can_tell(
     types: Mapping[str, str],  # lake types by column
 ) -> bool:
     "Whether the key's types, in the files and in the lake, allow checking file by file."
-    first = types[keys[0]].split("(")[0]
-    found = {c.type.split("(")[0] for f in files for c in f.schema if c.name in keys}
-    return bool(files) and first in _COMPARABLE and found <= _EQUAL
+    kind = types[keys[0]].split("(")[0]
+    kinds = {column.type.split("(")[0] for footer in files for column in footer.schema if column.name in keys}
+    # A double is not always equal to itself, so no range of doubles tells anything.
+    return bool(files) and kind in _COMPARABLE and kinds <= _EQUAL
 
 
 def are_ranges_apart(
     rows: Sequence[Row],  # one per file: nulls, low, high
 ) -> bool:
     "Whether no key is null and no ranges overlap."
+    # DMS mostly unloads in key order, so each file has a range of its own, and two files share no key.
     ranges = sorted((row["low"], row["high"]) for row in rows if not row["nulls"])
-    return len(ranges) == len(rows) and all(one[1] < other[0] for one, other in zip(ranges, ranges[1:]))
+    return len(ranges) == len(rows) and all(lower[1] < upper[0] for lower, upper in zip(ranges, ranges[1:]))
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-012
+def _line_of_file(url: str, path: str, key: Schema) -> pa.RecordBatch:
+    "What a task says of one file's keys, or why it says nothing."
+    null = pa.nulls(1, arrow_type(key[0].type))
+    unknown = {"nulls": [0], "keys": [0], "low": null, "high": null, "refused": [""]}
+    try:
+        return pa.record_batch(unknown | keys_of_file(url, path, key))
+    except Unreadable as error:
+        return pa.record_batch(unknown | {"refused": [str(error)]})
+    except (MemoryError, OutOfMemory):  # not certain: Spark looks, which needs less at a time
+        return pa.record_batch(unknown | {"nulls": [1]})
+
+
 def are_apart(
     spark: SparkSession,
     footers: Sequence[Footer],  # of the load files
@@ -131,32 +149,30 @@ def are_apart(
     types: Mapping[str, str],  # lake types by column
 ) -> bool:  # False also if this is not certain
     "Whether no file repeats or lacks a key, and no two files can share one; one task per file."
-    files, kind = [f for f in footers if f.rows], types[keys[0]]
+    files = [footer for footer in footers if footer.rows]
+    kind = types[keys[0]]
     if not can_tell(files, keys, types):
         return False
-    places, key = [(urls[f.path], f.path) for f in files], tuple(Column(k, types[k]) for k in keys)
+    key = tuple(Column(name, types[name]) for name in keys)
+    places = [(urls[footer.path], footer.path) for footer in files]
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for i in (i for numbers in batches for i in numbers.column(0).to_pylist()):
-            try:
-                yield pa.record_batch({**keys_of_file(*places[i], key), "refused": [""]})
-            except Unreadable as error:
-                none = pa.nulls(1, arrow_type(kind))
-                yield pa.record_batch({"nulls": [0], "keys": [0], "low": none, "high": none, "refused": [str(error)]})
-            except (MemoryError, OutOfMemory):  # not certain: Spark looks, which needs less at a time
-                none = pa.nulls(1, arrow_type(kind))
-                yield pa.record_batch({"nulls": [1], "keys": [0], "low": none, "high": none, "refused": [""]})
+    def look(batches: Batches) -> Batches:
+        for number in numbers_in(batches):
+            url, path = places[number]
+            yield _line_of_file(url, path, key)
 
-    if is_small(sum(f.bytes for f in files)):
+    if is_small(sum(footer.bytes for footer in files)):
         with bounded_memory():
-            rows = pa.Table.from_batches(look(iter([pa.record_batch({"id": range(len(files))})]))).to_pylist()
+            numbered = pa.record_batch({"id": pa.array(range(len(files)), pa.int64())})
+            rows = pa.Table.from_batches(look([numbered])).to_pylist()
     else:
         numbers = spark.range(0, len(files), 1, min(len(files), 1000))
         facts = f"nulls bigint, keys bigint, low {kind}, high {kind}, refused string"
         rows = numbers.mapInArrow(with_access(look, *urls.values()), facts).collect()
+    # A task cannot raise: its line says what it refuses.
     if words := next((row["refused"] for row in rows if row["refused"]), ""):
         raise Unreadable(words)
-    return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(f.rows for f in files)
+    return are_ranges_apart(rows) and sum(row["keys"] for row in rows) == sum(footer.rows for footer in files)
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-014
 def check_unique(
@@ -166,8 +182,9 @@ def check_unique(
     keys: Sequence[str],
 ) -> None:
     "Raise `Refused` if the key does not identify the rows of a load."
-    types = {c.name: c.type for c in files.schema}
+    types = {column.name: column.type for column in files.schema}
     key = tuple(Column(name, types[name]) for name in keys)
+    # From the cheapest way to the dearest: in this process, a task per file, all keys together.
     if fit_here(files.footers, key):
         if are_different(files.footers, files.urls, key):
             return
@@ -180,9 +197,9 @@ def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) 
     "The same check for a frame with this number of rows, by counting."
     from pyspark.sql import functions as F
 
-    names = [quoted(k) for k in keys]
+    names = [quoted(key) for key in keys]
     counts = F.count_if(_is_null(keys)).alias("nulls"), F.count_distinct(*names).alias("keys")
-    row = frame.select(*names).agg(*counts, F.count("*").alias("rows")).first()
+    [row] = frame.select(*names).agg(*counts, F.count("*").alias("rows")).collect()
     check_rows(f"{table}: the files of the load", row["rows"], rows)
     if row["nulls"]:
         _refuse_null(table, frame, keys, row["nulls"])
@@ -194,33 +211,40 @@ def _is_null(keys: Sequence[str]) -> SparkColumn:
     "Whether a part of the key is null."
     from pyspark.sql import functions as F
 
-    return reduce(lambda a, b: a | b, [F.col(quoted(k)).isNull() for k in keys])
+    return reduce(or_, [F.col(quoted(name)).isNull() for name in keys])
 
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-015
 def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int) -> None:
     "Raise `Refused` naming the first row without a key."
-    row = frame.where(_is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *[quoted(k) for k in keys]).first()
-    key = next(k for k in keys if row[k] is None)
-    such = "such row" if number == 1 else "such rows"
+    names = [quoted(name) for name in keys]
+    # A number alone does not help anybody, so a second query finds a row.
+    [row] = frame.where(_is_null(keys)).orderBy(FILE, ROW).select(FILE, ROW, *names).take(1)
+    key = next(name for name in keys if row[name] is None)
+    rows = "such row" if number == 1 else "such rows"
     raise Refused(
-        f"{table}: row {row[ROW] + 1:,} of {row[FILE]}: key column {key} is null. {number:,} {such} "
+        f"{table}: row {row[ROW] + 1:,} of {row[FILE]}: key column {key} is null. {number:,} {rows} "
         "in this load; nothing was loaded. Set another key: "
         f"dmscdc table set {for_shell(table)} --key …, or --insert-only",
         number,
     )
 
 
+_COUNT, _FIRST, _LAST = "_cdc_count", "_cdc_first", "_cdc_last"  # no key column has such a name
+
+
 def _refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     "Raise `Refused` naming a key that two rows share, with both rows."
     from pyspark.sql import functions as F
 
-    names, at = [quoted(k) for k in keys], F.struct(FILE, ROW)
-    found = frame.groupBy(*names).agg(F.count("*").alias("n"), F.min(at).alias("a"), F.max(at).alias("b"))
-    row = found.where("n > 1").orderBy(*names).first()
-    value = ", ".join(f"{k}={row[k]}" for k in keys)
+    names = [quoted(name) for name in keys]
+    place = F.struct(FILE, ROW)
+    facts = F.count("*").alias(_COUNT), F.min(place).alias(_FIRST), F.max(place).alias(_LAST)
+    [row] = frame.groupBy(*names).agg(*facts).where(F.col(_COUNT) > 1).orderBy(*names).take(1)
+    value = ", ".join(f"{name}={row[name]}" for name in keys)
+    (path, number), (last_path, last_number) = row[_FIRST], row[_LAST]
     raise Refused(
-        f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row['n']} "
-        f"rows of the load, row {row['a'][1] + 1:,} of {row['a'][0]} and row {row['b'][1] + 1:,} of {row['b'][0]} "
+        f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row[_COUNT]} "
+        f"rows of the load, row {number + 1:,} of {path} and row {last_number + 1:,} of {last_path} "
         "among them; nothing was loaded. Set another key: "
         f"dmscdc table set {for_shell(table)} --key …, or --insert-only"
     )

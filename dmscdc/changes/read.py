@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from .derived import computed_by_spark
+from .derived import computed_by_spark, source_of
 from dmscdc.changes.schema import (
     FILE,
     OP,
@@ -40,7 +40,6 @@ from dmscdc.changes.schema import (
 )
 from ..errors import Refused
 from ..landing.files import for_shell, parse_name
-from ..landing.layout import expression
 from ..storage.filesystem import read_url
 
 if TYPE_CHECKING:
@@ -48,11 +47,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles', 'hide_emptied',
-           'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of', 'logs', 'read_group',
-           'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence', 'digits_in', 'proves',
-           'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column', 'useless_sequence',
-           'odd_sequence', 'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'BEFORE_IMAGE', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles',
+           'hide_emptied', 'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of',
+           'logs', 'read_group', 'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence',
+           'digits_in', 'proves', 'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column',
+           'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -77,12 +76,12 @@ class ChangeFiles:
     @property
     def rows(self) -> int:
         "Rows of all files that count."
-        return sum(f.rows - len(self.without.get(f.path, ())) for f in self.footers)
+        return sum(footer.rows - len(self.without.get(footer.path, ())) for footer in self.footers)
 
     @property
     def bytes(self) -> int:
         "Bytes of all files before compression."
-        return sum(f.bytes for f in self.footers)
+        return sum(footer.bytes for footer in self.footers)
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-008
 def hide_emptied(
@@ -93,7 +92,8 @@ def hide_emptied(
     if not emptied:
         return dict(hidden)
     path, row = emptied
-    later = {one for one in hidden.get(path, ()) if one > row}
+    # A range stays a range where it can: it takes no memory for each row.
+    later = {number for number in hidden.get(path, ()) if number > row}
     until = range(row + 1)
     return {**hidden, path: frozenset({*until, *later}) if later else until}
 
@@ -104,10 +104,10 @@ def before_images(
     load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
 ) -> dict[str, str]:  # key column -> column of its value before an update; empty if one has none
     "The before-image columns of a key, as DMS names them. A column that has values in the load is the source's."
-    found = {k: f"BI_{k}" for k in key}
-    if not found or not set(found.values()) <= set(names):
+    images = {column: f"BI_{column}" for column in key}
+    if not images or not set(images.values()) <= set(names):
         return {}
-    return {} if any(_has_values(path, url, found.values()) for path, url in (load or {}).items()) else found
+    return {} if any(_has_values(path, url, images.values()) for path, url in (load or {}).items()) else images
 
 
 def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
@@ -116,11 +116,11 @@ def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
         raw = open_raw(url, path)
     except (OSError, Refused):
         return False
-    there = [name for name in names if name in raw.schema_arrow.names]
-    return any(nulls not in (None, raw.metadata.num_rows) for nulls in promised_nulls(raw, there).values())
+    carried = [name for name in names if name in raw.schema_arrow.names]
+    return any(nulls not in (None, raw.metadata.num_rows) for nulls in promised_nulls(raw, carried).values())
 
 # %% ../../notebooks/05_changes/03_read.ipynb #af943b44
-_BEFORE = "BI_"  # before the name of a column: its value before an update
+BEFORE_IMAGE = "BI_"  # before the name of a column: its value before an update
 
 
 def images_of_all(
@@ -129,11 +129,12 @@ def images_of_all(
     added: Collection[str] = (),  # columns that DMS adds, which have none: its change sequence
 ) -> dict[str, str]:  # column -> column of its value before an update; empty where not all are there
     "The before images of all columns of the source, if every file has them."
-    names = {c.name for c in schema}
-    source = [c.name for c in schema if not (c.name.startswith(_BEFORE) and c.name[len(_BEFORE) :] in names or c.of)]
-    found = {name: f"{_BEFORE}{name}" for name in source if name not in added}
-    carried = [{c.name for c in file} for file in files]
-    return found if files and all(names >= {*found, *found.values()} for names in carried) else {}
+    names = {column.name for column in schema}
+    is_image = lambda name: name.startswith(BEFORE_IMAGE) and name.removeprefix(BEFORE_IMAGE) in names
+    source = [column.name for column in schema if not (is_image(column.name) or column.of)]
+    images = {name: f"{BEFORE_IMAGE}{name}" for name in source if name not in added}
+    carried = [{column.name for column in file} for file in files]
+    return images if files and all(names >= {*images, *images.values()} for names in carried) else {}
 
 
 def added_column(
@@ -141,9 +142,13 @@ def added_column(
     sequence: str | None,  # the highest change sequence that it has applied; "" or None for none
 ) -> tuple[str, ...]:
     "The change sequence of a table with before images: the one column for it without an image, where changes have one."
-    names = {c.name for c in schema}
-    able = [c.name for c in schema if may_hold_sequence(c) and not c.of and not c.name.startswith(_BEFORE)]
-    without = [name for name in able if f"{_BEFORE}{name}" not in names]
+    names = {column.name for column in schema}
+    able = [
+        column.name
+        for column in schema
+        if may_hold_sequence(column) and not column.of and not column.name.startswith(BEFORE_IMAGE)
+    ]
+    without = [name for name in able if f"{BEFORE_IMAGE}{name}" not in names]
     return tuple(without) if sequence and len(without) == 1 else ()
 
 # %% ../../notebooks/05_changes/03_read.ipynb #dcdd47c9
@@ -157,21 +162,25 @@ def change_files(
 ) -> ChangeFiles:
     "Files of one table, grouped by their columns."
     groups: dict[tuple[tuple[str, ...], bool], int] = {}
-    place, sets = {}, {}
-    for f in footers:
-        names = tuple(c.name for c in f.schema)
-        group = groups.setdefault((names, f.is_whole), len(groups))
-        place[f.path] = (group, (kinds or {}).get(f.path, "new"))
-    every = {c.name for c in schema}
-    carried = [(every if is_whole else set(names), group) for (names, is_whole), group in groups.items()]
-    alone = {name for f in footers for name in f.unlogged}  # each with what is computed from it, and itself first
-    for c in schema:
-        carrying = tuple(group for names, group in carried if c.name in names)
-        of = expression(c.of).column if c.of else c.name
-        sets.setdefault((carrying, of if of in alone else ""), []).append(c.name)
-    known = tuple((carrying, tuple(sorted(names, key=one.__ne__))) for (carrying, one), names in sets.items())
-    images = before_images([c.name for c in schema], key, load)
-    return ChangeFiles(tuple(footers), urls, schema, place, known, images)
+    place = {}
+    for footer in footers:
+        names = tuple(column.name for column in footer.schema)
+        group = groups.setdefault((names, footer.is_whole), len(groups))
+        place[footer.path] = (group, (kinds or {}).get(footer.path, "new"))
+    # A file of whole rows carries every column: one that it lacks is null.
+    all_names = {column.name for column in schema}
+    carried = [(all_names if is_whole else set(names), group) for (names, is_whole), group in groups.items()]
+    # A column whose value a log may lack is a set of its own, with what is computed from it.
+    unlogged = {name for footer in footers for name in footer.unlogged}
+    sets: dict[tuple[tuple[int, ...], str], list[str]] = {}
+    for column in schema:
+        carrying = tuple(group for names, group in carried if column.name in names)
+        source = source_of(column)
+        sets.setdefault((carrying, source if source in unlogged else ""), []).append(column.name)
+    # The unlogged column stands first in its set, because the fold looks at the first.
+    ordered = ((carrying, sorted(names, key=source.__ne__)) for (carrying, source), names in sets.items())
+    column_sets = tuple((carrying, tuple(names)) for carrying, names in ordered)
+    return ChangeFiles(tuple(footers), urls, schema, place, column_sets, before_images(list(all_names), key, load))
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-013
 def quoted(name: str) -> str:
@@ -180,21 +189,22 @@ def quoted(name: str) -> str:
 
 
 def value_of(
-    c: Column,  # of the lake
+    column: Column,  # of the lake
     file: Mapping[str, str],  # types of the file's columns by name
 ) -> SparkColumn:
     "A lake column from a file's columns: cast, or null if the file lacks it."
     from pyspark.sql import functions as F
 
-    if c.of:
-        base = Column(expression(c.of).column, file.get(expression(c.of).column, "string"))
-        return computed_by_spark(c, value_of(base, file), base.type).alias(c.name)
-    if c.name not in file:
-        return F.lit(None).cast(c.type).alias(c.name)
-    raw = F.col(quoted(c.name))
-    if file[c.name] == "time":
+    if column.of:
+        source = source_of(column)
+        base = Column(source, file.get(source, "string"))
+        return computed_by_spark(column, value_of(base, file), base.type).alias(column.name)
+    if column.name not in file:
+        return F.lit(None).cast(column.type).alias(column.name)
+    raw = F.col(quoted(column.name))
+    if file[column.name] == "time":
         raw = F.date_format(F.timestamp_millis(raw), "HH:mm:ss.SSS")
-    return raw.cast(c.type).alias(c.name)
+    return raw.cast(column.type).alias(column.name)
 
 
 def logs(
@@ -213,10 +223,13 @@ def _path_of(
     "The path of a row's file below the table's folder."
     from pyspark.sql import functions as F
 
-    depth, tail = footers[0].path.count("/") + 1, read["file_name"]
+    # Spark tells a file's address, which may be written otherwise than ours; its end is the same.
+    depth = footers[0].path.count("/") + 1
+    tail = read["file_name"]
     if depth > 1:
         tail = F.substring_index(read["file_path"], "/", -depth)
-    if all(quote(f.path) == f.path for f in footers):
+    # Spark writes %-escapes in addresses; most paths need none.
+    if all(quote(footer.path) == footer.path for footer in footers):
         return tail
     return F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))
 
@@ -242,11 +255,13 @@ def _numbered(
 
     if not texts:
         return number
-    whole = F.concat_ws("\n", *texts)
+    # Spark does not look whether texts are UTF-8, and later readers fail. A row without a valid text gets no number,
+    # so the query fails here, without another pass.
+    joined = F.concat_ws("\n", *texts)
     if hasattr(F, "is_valid_utf8"):
-        fits = F.is_valid_utf8(whole)
+        fits = F.is_valid_utf8(joined)
     else:  # Spark 3.5
-        fits = F.encode(F.decode(whole.cast("binary"), "UTF-8"), "UTF-8") == whole.cast("binary")
+        fits = F.encode(F.decode(joined.cast("binary"), "UTF-8"), "UTF-8") == joined.cast("binary")
     return F.when(fits, number).otherwise(F.raise_error(F.concat_ws(" ", F.lit(NOT_UTF8), file)).cast("bigint"))
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-018
@@ -259,17 +274,19 @@ def read_group(
     "Read files with the same columns, each row with its file and row number."
     from pyspark.sql import functions as F
 
-    carried = [c for c in footers[0].schema if not c.of]
-    file = {c.name: c.type for c in carried}
-    natural = tuple(Column(c.name, "int" if c.type == "time" else c.type) for c in carried)
-    marks = (Column(UNLOGGED, "string"),) * any(f.is_marked for f in footers)
-    frame = spark.read.schema(ddl((*natural, *marks))).parquet(*[read_url(urls[f.path]) for f in footers])
+    carried = [column for column in footers[0].schema if not column.of]
+    file = {column.name: column.type for column in carried}
+    natural = tuple(Column(column.name, "int" if column.type == "time" else column.type) for column in carried)
+    marks = (Column(UNLOGGED, "string"),) * any(footer.is_marked for footer in footers)
+    frame = spark.read.schema(ddl((*natural, *marks))).parquet(*[read_url(urls[footer.path]) for footer in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
     read = _place_of(frame)
-    texts = [F.col(quoted(c.name)) for c in natural if c.type == "string"]
+    texts = [F.col(quoted(column.name)) for column in natural if column.type == "string"]
     number = _numbered(texts, read["row_index"], read["file_path"])
     place = [_path_of(footers, read).alias(FILE), number.alias(ROW), read["file_name"].alias(NAME)]
-    return frame.select(op.alias(OP), *[value_of(c, file) for c in schema], *place, *[c.name for c in marks])
+    return frame.select(
+        op.alias(OP), *[value_of(column, file) for column in schema], *place, *[column.name for column in marks]
+    )
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-021
 def row_in(rows: Collection[int]) -> SparkColumn:
@@ -286,15 +303,18 @@ def read_changes(
     "Read raw files of one table into one frame, each row with its file and row number."
     from pyspark.sql import functions as F
 
-    alike: dict[tuple, list[Footer]] = {}
-    for f in files.footers:
-        alike.setdefault((f.schema, f.path.count("/"), *files.place[f.path]), []).append(f)
+    # Spark reads files together that have the same columns and lie equally deep: a path is found by its depth.
+    alike: dict[tuple[Schema, int, int, str], list[Footer]] = {}
+    for footer in files.footers:
+        group, kind = files.place[footer.path]
+        alike.setdefault((footer.schema, footer.path.count("/"), group, kind), []).append(footer)
     frames = []
-    for (_, _, group, kind), same in alike.items():
-        rows = read_group(spark, same, files.urls, files.schema)
+    for (_, _, group, kind), footers in alike.items():
+        rows = read_group(spark, footers, files.urls, files.schema)
         frames.append(rows.withColumns({GROUP: F.lit(group), KIND: F.lit(kind)}))
-    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    if hidden := [(F.col(FILE) == path) & row_in(one) for path, one in files.without.items() if one]:
+    rows = reduce(lambda upper, lower: upper.unionByName(lower, allowMissingColumns=True), frames)
+    hidden = [(F.col(FILE) == path) & row_in(numbers) for path, numbers in files.without.items() if numbers]
+    if hidden:
         rows = rows.where(~reduce(or_, hidden))
     return _with_old_keys(rows, files) if files.images else rows
 
@@ -306,17 +326,19 @@ def _with_old_keys(
     "Each update that changes the key, also as a delete of the key before."
     from pyspark.sql import functions as F
 
-    types = {c.name: c.type for c in files.schema}
-    old = {k: F.col(quoted(before)).cast(types[k]) for k, before in files.images.items()}
-    known, other = F.col(OP) == "U", F.lit(False)
-    for k, value in old.items():
-        known, other = known & value.isNotNull(), other | ~value.eqNullSafe(F.col(quoted(k)))
-    both, one = F.array(F.lit("in"), F.lit("out")), F.array(F.lit(""))
-    rows = rows.withColumn(MOVE, F.explode(F.when(known & other, both).otherwise(one)))
+    types = {column.name: column.type for column in files.schema}
+    old_key = {name: F.col(quoted(image)).cast(types[name]) for name, image in files.images.items()}
+    is_known, is_other = F.col(OP) == "U", F.lit(False)
+    for name, value in old_key.items():
+        # A key is never null, so an image that is null was not written.
+        is_known = is_known & value.isNotNull()
+        is_other = is_other | ~value.eqNullSafe(F.col(quoted(name)))
+    moves = F.when(is_known & is_other, F.array(F.lit("in"), F.lit("out"))).otherwise(F.array(F.lit("")))
+    rows = rows.withColumn(MOVE, F.explode(moves))
     ends = F.col(MOVE) == "out"
-    ours = {OP: F.when(ends, "D").otherwise(F.col(OP))}
-    moved = ours | {k: F.when(ends, v).otherwise(F.col(quoted(k))) for k, v in old.items()}
-    return _with_runs(rows.withColumns(moved))
+    values = {OP: F.when(ends, "D").otherwise(F.col(OP))}
+    values |= {name: F.when(ends, value).otherwise(F.col(quoted(name))) for name, value in old_key.items()}
+    return _with_runs(rows.withColumns(values))
 
 
 _FIRST, _LAST, _ROWS, _GOES_ON, _HEAD, _TAIL = (
@@ -334,21 +356,26 @@ def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    line, other = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE), F.when(F.col(MOVE) == "", F.col(ROW))
-    ends = {_FIRST: F.min(other), _LAST: F.max(other), _ROWS: F.max(ROW)}  # the first and last row that is no move
+    line = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE)
+    no_move = F.when(F.col(MOVE) == "", F.col(ROW))
+    ends = {_FIRST: F.min(no_move), _LAST: F.max(no_move), _ROWS: F.max(ROW)}  # the first and last row that is no move
     files = rows.groupBy(NAME, FILE).agg(*[value.alias(name) for name, value in ends.items()])
-    closes, begins = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS)), F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
+    closes = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS))
+    begins = F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
+    # A run goes on where a file ends in a move and the next one begins with one.
     goes_on = F.coalesce(F.lag(closes).over(line), F.lit(False)) & begins
     files = files.withColumns({_GOES_ON: goes_on, _ROWS: F.row_number().over(line)})
-    own = F.when(~F.col(_GOES_ON) | F.col(_FIRST).isNotNull(), F.col(_ROWS))
-    files = files.withColumn(_TAIL, F.last(own, True).over(line.rowsBetween(Window.unboundedPreceding, 0)))
+    # A file of moves only goes on with the run of the file before it.
+    number = F.when(~F.col(_GOES_ON) | F.col(_FIRST).isNotNull(), F.col(_ROWS))
+    files = files.withColumn(_TAIL, F.last(number, True).over(line.rowsBetween(Window.unboundedPreceding, 0)))
     files = files.withColumn(_HEAD, F.when(F.col(_GOES_ON), F.lag(_TAIL).over(line)))
-    told = rows.join(F.broadcast(files.select(FILE, _FIRST, _LAST, _HEAD, _TAIL)), FILE)
+    numbered = rows.join(F.broadcast(files.select(FILE, _FIRST, _LAST, _HEAD, _TAIL)), FILE)
+    # Moves before the first other row belong to the run that goes on, those behind the last one to the file's own.
     in_head = F.col(_HEAD).isNotNull() & (F.col(_FIRST).isNull() | (F.col(ROW) < F.col(_FIRST)))
     in_tail = F.col(_LAST).isNull() | (F.col(ROW) > F.col(_LAST))
     run = F.when(in_head, F.col(_HEAD)).when(in_tail, F.col(_TAIL))
     named = {RUN: F.when(F.col(MOVE) != "", run).cast("long")}
-    return told.withColumns(named).select(*map(quoted, rows.columns), RUN)
+    return numbered.withColumns(named).select(*map(quoted, rows.columns), RUN)
 
 # %% ../../notebooks/05_changes/03_read.ipynb #389008d6
 def refuse_lost(
@@ -359,17 +386,20 @@ def refuse_lost(
     "Raise `Unreadable` for the first file whose rows or nulls, read by Spark, differ from its footer."
     from pyspark.sql import functions as F
 
-    counts = [F.count(F.lit(1)), *[F.count(F.col(quoted(n))) for n in names]]
-    found = read_changes(spark, replace(files, images={})).groupBy(FILE).agg(*counts).collect()
-    there = {path: counts for path, *counts in found}
+    counts = [F.count(F.lit(1)), *[F.count(F.col(quoted(name))) for name in names]]
+    counted = read_changes(spark, replace(files, images={})).groupBy(FILE).agg(*counts).collect()
+    by_path = {path: counts for path, *counts in counted}
     for footer in files.footers:
-        rows, *values = there.get(footer.path, [0] * len(counts))
+        rows, *values = by_path.get(footer.path, [0] * len(counts))
         check_rows(footer.path, rows, footer.rows)
         file = open_raw(files.urls[footer.path], footer.path)
-        check_nulls(file, footer.path, {n: rows - v for n, v in zip(names, values)}, range(file.num_row_groups))
+        check_nulls(
+            file, footer.path, {name: rows - count for name, count in zip(names, values)}, range(file.num_row_groups)
+        )
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cf8b8eb5
 SEQUENCE = r"^[0-9]{35}$"
+# DMS may lag, or start in the past; DatePartitionTimezone shifts names by up to fourteen hours.
 _BEHIND, _AHEAD = timedelta(days=92), timedelta(days=1)  # commit time relative to the time in the file's name
 
 
@@ -377,9 +407,16 @@ def sequence_span(
     name: str,  # base name of a change file
 ) -> tuple[str, str]:  # earliest and latest, fourteen digits
     "The range of times with which its rows' change sequence may begin."
-    closed = parse_name(name).stamp.replace(tzinfo=None)
-    ends = max(closed, datetime.min + _BEHIND) - _BEHIND, min(closed, datetime.max - _AHEAD) + _AHEAD
-    return tuple(re.sub("[^0-9]", "", at.isoformat()[:19]) for at in ends)
+    stamp = parse_name(name).stamp
+    assert stamp, f"{name} is no change file"
+    closed = stamp.replace(tzinfo=None)
+    earliest = max(closed, datetime.min + _BEHIND) - _BEHIND
+    latest = min(closed, datetime.max - _AHEAD) + _AHEAD
+    return _digits_of_time(earliest), _digits_of_time(latest)
+
+
+def _digits_of_time(moment: datetime) -> str:
+    return re.sub("[^0-9]", "", moment.isoformat()[:19])
 
 
 def digits_of(value: Any) -> str:
@@ -413,7 +450,8 @@ def proves(column: str) -> SparkColumn:
     "`is_sequence` for the rows of a frame."
     from pyspark.sql import functions as F
 
-    text, closed = digits_in(column), F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
+    text = digits_in(column)
+    closed = F.try_to_timestamp(F.substring(NAME, 1, 15), F.lit("yyyyMMdd-HHmmss"))
     fits = text.rlike(SEQUENCE)
     if column.upper() != STANDARD:
         days = closed - F.expr(f"interval {_BEHIND.days} days"), closed + F.expr(f"interval {_AHEAD.days} days")
@@ -429,11 +467,15 @@ def first_texts(
 ) -> list[dict[str, str]]:
     "Texts in the first rows of a file, without invalid bytes. One small read. Raises `Unreadable`."
     file = open_raw(url, path)
-    some = next(read_pieces(file, path, names, range(file.num_row_groups), rows), None)
-    found = dict(zip(some.column_names, some.columns)) if some else {}
+    piece = next(read_pieces(file, path, names, range(file.num_row_groups), rows), None)
+    by_name = dict(zip(piece.column_names, piece.columns)) if piece else {}
+    # A rule may type the change sequence as a whole number; its digits are the text.
     as_text = lambda values: values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
-    columns = {n: as_text(found[n]).cast(pa.large_binary()).to_pylist() for n in names if n in found}
-    return [{n: (v or b"").decode("utf-8", "ignore") for n, v in zip(columns, row)} for row in zip(*columns.values())]
+    columns = {name: as_text(by_name[name]).cast(pa.large_binary()).to_pylist() for name in names if name in by_name}
+    return [
+        {name: (text or b"").decode("utf-8", "ignore") for name, text in zip(columns, row)}
+        for row in zip(*columns.values())
+    ]
 
 
 def not_loaded(
@@ -443,25 +485,25 @@ def not_loaded(
 ) -> list[str]:
     "The columns that are empty in a load's first hundred rows; all of them if the file is gone."
     try:
-        there = set(open_raw(url, path).schema_arrow.names)
-        rows = first_texts(path, url, [n for n in names if n in there], 100)
+        carried = set(open_raw(url, path).schema_arrow.names)
+        rows = first_texts(path, url, [name for name in names if name in carried], 100)
     except FileNotFoundError:
         return list(names)
-    return [n for n in names if n.upper() == STANDARD or not any(row.get(n) for row in rows)]
+    return [name for name in names if name.upper() == STANDARD or not any(row.get(name) for row in rows)]
 
 # %% ../../notebooks/05_changes/03_read.ipynb #3ad20d42
 def is_text(
-    c: Column,  # of a file
+    column: Column,  # of a file
 ) -> bool:
     "Whether a column is text in the lake, but no time of day."
-    return stored(c).type == "string" and c.type != "time"
+    return stored(column).type == "string" and column.type != "time"
 
 
 def may_hold_sequence(
-    c: Column,  # of a file or of the lake
+    column: Column,  # of a file or of the lake
 ) -> bool:
     "Whether a column is one of texts, or of whole numbers with room for the digits of a change sequence."
-    return is_text(c) or holds_sequence(c.type)
+    return is_text(column) or holds_sequence(column.type)
 
 
 def sequence_column(
@@ -469,35 +511,47 @@ def sequence_column(
     load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
 ) -> str:  # a column of all files; "" for none, or if several are possible
     "Recognise the change sequence column by the first row of the first file."
-    first = next((f for f in files.footers if f.rows), None)
-    carried = [{c.name for c in f.schema if may_hold_sequence(c) and not c.of} for f in files.footers]
-    able = [c.name for c in files.schema if may_hold_sequence(c) and all(c.name in names for names in carried)]
-    if not first or not able:
+    file = _first_with_rows(files)
+    able = [column.name for column in files.schema if may_hold_sequence(column)]
+    for footer in files.footers:
+        carried = {column.name for column in footer.schema if may_hold_sequence(column) and not column.of}
+        able = [name for name in able if name in carried]
+    if not file or not able:
         return ""
-    row, name = first_texts(first.path, files.urls[first.path], able)[0], first.path.rpartition("/")[2]
-    likely = [n for n in able if is_sequence(row[n], n, name)]
-    likely = [n for n in likely if n.upper() == STANDARD] or likely
+    row = first_texts(file.path, files.urls[file.path], able)[0]
+    likely = [name for name in able if is_sequence(row[name], name, file.path.rpartition("/")[2])]
+    likely = [name for name in likely if name.upper() == STANDARD] or likely
+    # A change sequence is empty in a load; a column with values there is the source's.
     for path, url in (load or {}).items():
         likely = not_loaded(likely, path, url) if likely else []
-    return likely[0] if len({row[n] for n in likely}) == 1 else ""  # two rules may add it twice
+    return likely[0] if len({row[name] for name in likely}) == 1 else ""  # two rules may add it twice
+
+
+def _first_with_rows(files: ChangeFiles) -> Footer | None:
+    return next((footer for footer in files.footers if footer.rows), None)
 
 
 def useless_sequence(
     files: ChangeFiles,  # of one batch, without a change sequence column
 ) -> str:  # "" for none
     "A column with change sequences that do not order the changes, and why."
-    first = next((f for f in files.footers if f.rows), None)
-    kinds = {c.name: c.type for c in first.schema if not c.of} if first else {}
-    held = ("decimal", "float", "double", "string", "binary")  # not exact, or cut, or not as text
-    able = [n for n, kind in kinds.items() if kind.partition("(")[0] in held]
-    if not able:
+    footer = _first_with_rows(files)
+    if not footer:
         return ""
-    file, name = open_raw(files.urls[first.path], first.path), first.path.rpartition("/")[2]
-    row = next(read_pieces(file, first.path, able, range(file.num_row_groups), 1)).slice(0, 1).to_pylist()[0]
-    likely = [n for n, value in row.items() if is_sequence(value, n, name)]
+    inexact = ("decimal", "float", "double", "string", "binary")  # not exact, or cut, or not as text
+    kinds = {column.name: column.type for column in footer.schema if not column.of}
+    kinds = {name: kind for name, kind in kinds.items() if kind.partition("(")[0] in inexact}
+    if not kinds:
+        return ""
+    file = open_raw(files.urls[footer.path], footer.path)
+    base = footer.path.rpartition("/")[2]
+    piece = next(read_pieces(file, footer.path, list(kinds), range(file.num_row_groups), 1))
+    row = piece.slice(0, 1).to_pylist()[0]
+    likely = [name for name, value in row.items() if is_sequence(value, name, base)]
     if len(likely) > 1:
         return f"{likely[0]}, like column {likely[1]}, looks like a change sequence with other values, and"
-    return next(filter(None, (odd_sequence(value, n, kinds[n], name) for n, value in row.items())), "")
+    reasons = (odd_sequence(value, name, kinds[name], base) for name, value in row.items())
+    return next(filter(None, reasons), "")
 
 
 _CUT = re.compile(r"\s*([0-9]{24,35})\s*")  # long enough to be no number of a source's own
@@ -512,23 +566,29 @@ def odd_sequence(
     "Why a value that looks like a change sequence is not taken for one."
     if is_sequence(value, column, name):
         return ""
+    low, high = sequence_span(name)
     if isinstance(value, (Decimal, float)) and math.isfinite(value):
-        digits, (low, high) = f"{value:.0f}", (end[:6] for end in sequence_span(name))
-        is_near = kind == "float" and len(digits) == 35 and low <= digits[:6] <= high  # it holds the year and the month
+        digits = f"{value:.0f}"
+        # A float holds the year and the month of a change sequence, and no more.
+        is_near = kind == "float" and len(digits) == 35 and low[:6] <= digits[:6] <= high[:6]
         return f"{column} is {kind}, and" if is_near or is_sequence(digits, column, name) else ""
     text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
     if not isinstance(text, str):
         return ""
-    digits, (low, high) = _CUT.fullmatch(text), sequence_span(name)
-    if column.upper() == STANDARD or digits and low <= digits[1][:14] <= high:
+    cut = _CUT.fullmatch(text)
+    if column.upper() == STANDARD or cut and low <= cut[1][:14] <= high:
         return f"{column} is {value!r:.60} in the first row of {name} ({kind}; 35 digits of text were expected), and"
     return ""
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-027
 def _alike(name: str, footer: Footer) -> str:
     "A column that differs in letter case only, in words; empty for none."
-    found = next((c.name for c in footer.schema if c.name.lower() == name.lower()), "")
-    return f" but {found}: let the task give both one letter case (a rule), and reload the table" if found else ""
+    other_name = next((column.name for column in footer.schema if column.name.lower() == name.lower()), "")
+    return (
+        f" but {other_name}: let the task give both one letter case (a rule), and reload the table"
+        if other_name
+        else ""
+    )
 
 
 def check_key(
@@ -538,17 +598,17 @@ def check_key(
     footers: Sequence[Footer] = (),  # the files; each must carry the key
 ) -> None:
     "Raise `Refused` when a key column is unknown to the table or missing in a file."
-    names = [c.name for c in schema]
-    for k in keys:
-        if k not in names:
+    names = [column.name for column in schema]
+    for name in keys:
+        if name not in names:
             raise Refused(
-                f"{table}: the key column {k} was expected, its files carry {', '.join(names)}. "
+                f"{table}: the key column {name} was expected, its files carry {', '.join(names)}. "
                 f"Set the key: dmscdc table set {for_shell(table)} --key …"
             )
-        for f in footers:
-            if k not in [c.name for c in f.schema]:
+        for footer in footers:
+            if name not in [column.name for column in footer.schema]:
                 raise Refused(
-                    f"{table}: {f.path} does not carry the key column {k}{_alike(k, f)}; "
+                    f"{table}: {footer.path} does not carry the key column {name}{_alike(name, footer)}; "
                     "a change without its key cannot be applied"
                 )
 
@@ -558,23 +618,23 @@ def check_ops(
     footers: Sequence[Footer],  # of change files
 ) -> None:
     "Raise `Refused` for a change file with rows that has no column `Op`."
-    for f in footers:
-        names = [c.name for c in f.schema]
-        if f.rows and OP not in names:
-            like = [n for n in names if n.upper() == OP.upper()]
+    for footer in footers:
+        names = [column.name for column in footer.schema]
+        if footer.rows and OP not in names:
+            like = [name for name in names if name.upper() == OP.upper()]
             if like and like[0] == names[0]:
                 raise Refused(
-                    f"{table}: {f.path} has no column {OP}, but {like[0]} in its place: another program wrote the "
+                    f"{table}: {footer.path} has no column {OP}, but {like[0]} in its place: another program wrote the "
                     f"file anew, or the column is the source's. Where it says what each row did, let it be called "
                     f"{OP}, as DMS writes it; then: dmscdc pass --only {for_shell(table)}",
-                    f.rows,
+                    footer.rows,
                 )
             but = f" ({', '.join(like)} is a column of the source)" if like else ""
             raise Refused(
-                f"{table}: {f.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out with "
-                "CdcInsertsOnly=true; if so, every row is an insert: "
+                f"{table}: {footer.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out "
+                "with CdcInsertsOnly=true; if so, every row is an insert: "
                 f"dmscdc table set {for_shell(table)} --csv inserts=true. "
                 "Else set IncludeOpForFullLoad=true at the endpoint, and reload the table: "
                 f"dmscdc table rewind {for_shell(table)} --reload",
-                f.rows,
+                footer.rows,
             )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from mmap import mmap
 from typing import Any
 
@@ -49,7 +50,7 @@ Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 NO_OP = "none"  # in place of the name of a lake's operation column: the lake has none
 _SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
-UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/csv`
+UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/corrections`
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-009
@@ -57,15 +58,16 @@ def columns(
     text: str,  # e.g. "id int, price decimal(10,2)"
 ) -> Schema:  # the columns in that order
     "Columns from a line of text."
+    # A comma inside of brackets belongs to a type: decimal(10,2).
     parts = re.split(r",(?![^(]*\))", text)
     return tuple(Column(*part.strip().split(" ", 1)) for part in parts if part.strip())
 
 
 def ddl(
-    schema: Schema,
+    schema: Iterable[Column],
 ) -> str:  # what `spark.read.schema` takes
     "The columns as Spark's DDL, names quoted."
-    return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}" for c in schema)
+    return ", ".join(f"`{column.name.replace('`', '``')}` {column.type}" for column in schema)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-013
 PLAIN = {
@@ -90,16 +92,17 @@ PLAIN = {
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-014
 def column_type(
-    t: pa.DataType,  # as pyarrow reads the footer
+    kind: pa.DataType,  # as pyarrow reads the footer
 ) -> str:  # as the lake will hold it, or "" when Spark cannot read it
     "The lake's type of a file's type. Unsigned integers take the next wider signed type, as Spark reads them."
-    if pa.types.is_dictionary(t):
-        return column_type(t.value_type)
-    if pa.types.is_decimal(t):
-        return f"decimal({t.precision},{t.scale})" if t.precision <= 38 else ""
-    if pa.types.is_timestamp(t) and t.unit in ("ms", "us"):
+    if pa.types.is_dictionary(kind):
+        return column_type(kind.value_type)
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})" if kind.precision <= 38 else ""
+    # Spark reads no nanoseconds.
+    if pa.types.is_timestamp(kind) and kind.unit in ("ms", "us"):
         return "timestamp"
-    return "binary" if pa.types.is_fixed_size_binary(t) else PLAIN.get(t, "")
+    return "binary" if pa.types.is_fixed_size_binary(kind) else PLAIN.get(kind, "")
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-018
 ARROW = {
@@ -118,10 +121,10 @@ ARROW = {
 
 
 def arrow_type(
-    t: str,  # e.g. "decimal(10,2)"
+    kind: str,  # e.g. "decimal(10,2)"
 ) -> pa.DataType:
     "The Arrow type of a lake type."
-    return pa.decimal128(*map(int, t[8:-1].split(","))) if t.startswith("decimal") else ARROW[t]
+    return pa.decimal128(*map(int, kind[8:-1].split(","))) if kind.startswith("decimal") else ARROW[kind]
 
 
 def time_from(
@@ -138,7 +141,7 @@ def in_python(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
     except OverflowError:
-        unit = "D" if pa.types.is_date(value.type) else value.type.unit
+        unit: Any = "D" if pa.types.is_date(value.type) else value.type.unit
         text = str(np.datetime64(value.value, unit))
         return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -161,7 +164,7 @@ WAY = "Take it out of the landing and let DMS write it again"
 
 
 def brief(
-    error: Exception | None,  # of a library
+    error: BaseException | None,  # of a library
 ) -> str:  # one line, without its full stop
     "The text of an error on one line, to be used inside our messages."
     return " ".join(str(error).split()).rstrip(". ")
@@ -170,26 +173,28 @@ def brief(
 @contextmanager
 def in_words(
     path: str,  # of the file
-    what: str = "",  # is being read, e.g. "column price"
+    part: str = "",  # is being read, e.g. "column price"
 ) -> Iterator[None]:
     "Raise a library's errors about a file's content as `Unreadable`, with the file's name."
     try:
         yield
+    # A disk or a bucket is at fault, not the file.
     except (FileNotFoundError, PermissionError):
         raise
     except MemoryError as error:
-        had = brief(error) or "none was left"
+        cause = brief(error) or "none was left"
         raise OutOfMemory(
-            f"{path}: {what or 'its rows'} did not fit into memory ({had}). Small files can hold very long values many "
-            "times: look at it before you give more memory"
+            f"{path}: {part or 'its rows'} did not fit into memory ({cause}). Small files can hold very long values "
+            "many times: look at it before you give more memory"
         ) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # An OSError without a number is pyarrow's word for a damaged file.
         if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
             raise
         if isinstance(error, UnicodeDecodeError):
-            raise Unreadable(f"{path}: {what or 'a name'} is not UTF-8: {error.object!r:.60}. {WAY}") from error
-        found = f"{what or 'the file'} cannot be read, it is damaged: {brief(error)}"
-        raise Unreadable(f"{path}: {found}. {WAY}") from error
+            raise Unreadable(f"{path}: {part or 'a name'} is not UTF-8: {error.object!r:.60}. {WAY}") from error
+        fault = f"{part or 'the file'} cannot be read, it is damaged: {brief(error)}"
+        raise Unreadable(f"{path}: {fault}. {WAY}") from error
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #3e0c9227
 def check_rows(
@@ -213,13 +218,15 @@ def open_raw(
 ) -> pq.ParquetFile:
     "Open a raw file or a lake file; old timestamps are read as microseconds. Raises `Unreadable`."
     source = fetched(url) if source is None else source
-    fs, there = fs_and_path(url) if source is None else (None, source)
-    given = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
+    fs, place = fs_and_path(url) if source is None else (None, source)
+    settings = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
     with in_words(path or url):
-        file = pq.ParquetFile(there, **given)
-        if (found := file.metadata.num_columns) > COLUMNS:
-            raise Unreadable(f"{path or url}: it has {found:,} columns, at most {COLUMNS:,} are read. {WAY}")
+        file = pq.ParquetFile(place, **settings)
+        if (count := file.metadata.num_columns) > COLUMNS:
+            raise Unreadable(f"{path or url}: it has {count:,} columns, at most {COLUMNS:,} are read. {WAY}")
+        # Asked for inside: names that are not UTF-8 raise only when they are read.
         meta, _ = file.metadata, file.schema_arrow.names
+    # With one wrong bit in the footer, a library may return fewer rows without an error.
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     check_rows(path or url, sum(group.num_rows for group in groups), meta.num_rows)
     if meta.num_columns and not meta.schema.column(0).max_repetition_level:  # not a list: one value or null per row
@@ -238,23 +245,25 @@ def check_nulls(
     parts = [meta.row_group(i) for i in groups]
     places = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
     for name in (name for name in nulls if name in places):
-        found, kind = nulls[name], meta.schema.column(places[name]).physical_type
+        kind = meta.schema.column(places[name]).physical_type
         chunks = [part.column(places[name]) for part in parts]
-        told = [chunk.statistics for chunk in chunks if chunk.physical_type == kind and chunk.is_stats_set]
-        if len(told) == len(parts) and all(one.has_null_count for one in told):
-            promised = sum(one.null_count for one in told)
-            if promised != found:
-                what = f"{promised:,} nulls were promised, {found:,} are there"
-                raise Unreadable(f"{path}: column {name} is damaged: {what}. {WAY}")
+        # A chunk of another type than its column is damaged, and pyarrow may crash if it is asked.
+        facts = [chunk.statistics for chunk in chunks if chunk.physical_type == kind and chunk.is_stats_set]
+        if len(facts) < len(parts) or not all(group.has_null_count for group in facts):
+            continue
+        promised = sum(group.null_count for group in facts)
+        if promised != nulls[name]:
+            difference = f"{promised:,} nulls were promised, {nulls[name]:,} are there"
+            raise Unreadable(f"{path}: column {name} is damaged: {difference}. {WAY}")
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #c6fc4d7e
 def plain(
     rows: pa.Table,
 ) -> pa.Table:
     "The same rows, with dictionary columns decoded."
-    for i, one in enumerate(rows.schema):
-        if pa.types.is_dictionary(one.type):
-            rows = rows.set_column(i, one.name, rows.column(i).cast(one.type.value_type))
+    for i, column in enumerate(rows.schema):
+        if pa.types.is_dictionary(column.type):
+            rows = rows.set_column(i, column.name, rows.column(i).cast(column.type.value_type))
     return rows
 
 
@@ -269,13 +278,15 @@ def read_raw(
     try:
         rows = file.read_row_groups(groups, columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
+        # Column by column, so that the message names the damaged one.
         for name in file.schema_arrow.names if names is None else names:
             with in_words(path, f"column {name}"):
                 file.read_row_groups(groups, columns=[name], use_threads=False)
         with in_words(path):
             raise
     check_rows(path, rows.num_rows, sum(file.metadata.row_group(i).num_rows for i in groups))
-    check_nulls(file, path, {n: c.null_count for n, c in zip(rows.column_names, rows.columns)}, groups)
+    nulls = {column: values.null_count for column, values in zip(rows.column_names, rows.columns)}
+    check_nulls(file, path, nulls, groups)
     return rows
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #b0379ba8
@@ -284,21 +295,23 @@ def read_pieces(
     path: str,  # name used in messages
     names: Sequence[str],  # columns
     groups: Sequence[int],  # row groups
-    most: int,  # rows at a time
+    size: int,  # rows at a time
 ) -> Iterator[pa.Table]:
     "The same piece by piece; missing rows are detected only after the last piece."
-    seen, nulls, promised = 0, dict.fromkeys(names, 0), sum(file.metadata.row_group(i).num_rows for i in groups)
-    batches = file.iter_batches(most, row_groups=list(groups), columns=list(names), use_threads=False)
+    count = 0
+    nulls = dict.fromkeys(names, 0)
+    promised = sum(file.metadata.row_group(i).num_rows for i in groups)
+    batches = file.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=False)
     try:
         for batch in batches:
-            seen += batch.num_rows
-            nulls = {n: nulls[n] + column.null_count for n, column in zip(batch.schema.names, batch.columns)}
+            count += batch.num_rows
+            nulls = {name: nulls[name] + column.null_count for name, column in zip(batch.schema.names, batch.columns)}
             yield plain(pa.Table.from_batches([batch]))
     except (pa.ArrowException, OSError):
         read_raw(file, path, names, groups)  # names the column
         raise
-    check_rows(path, seen, promised)
-    check_nulls(file, path, nulls if seen else {}, groups)
+    check_rows(path, count, promised)
+    check_nulls(file, path, nulls if count else {}, groups)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #e87008c7
 @contextmanager
@@ -330,9 +343,9 @@ def read_lake(
 ) -> pa.Table:
     "The rows of a file of the lake. Raises `LakeDamaged`."
     file = open_lake_file(url, rows, coded)
-    there = set(file.schema_arrow.names)
+    carried = set(file.schema_arrow.names)
     with lake_damage():
-        return read_raw(file, url, names and [n for n in names if n in there])
+        return read_raw(file, url, names and [name for name in names if name in carried])
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #57ee27ec
 def stored_names(
@@ -349,8 +362,8 @@ def as_stored(
 ) -> pa.Table:
     "Rows of the lake as its files have them."
     names = rows.column_names
-    kept = rows.select([name for name in names if name != OP or op_column != NO_OP])
-    return kept.rename_columns(stored_names(names, op_column))
+    stored_rows = rows.select([name for name in names if name != OP or op_column != NO_OP])
+    return stored_rows.rename_columns(stored_names(names, op_column))
 
 
 def from_stored(
@@ -359,8 +372,8 @@ def from_stored(
 ) -> pa.Table:
     "Rows of the lake with our operation column as Op; I in every row where the files have none."
     if op_column == NO_OP:
-        same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array(["I"]))
-        return rows.add_column(0, OP, same)
+        inserts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows.num_rows, np.int32)), pa.array(["I"]))
+        return rows.add_column(0, OP, inserts)
     return rows.rename_columns([OP if name == op_column else name for name in rows.column_names])
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #46c6d952
@@ -375,6 +388,7 @@ def _is_sound(
 ) -> bool:
     "Whether it is safe to ask pyarrow about a column of a row group."
     try:
+        # For want of pages it fails; how it fails tells.
         end.read_row_groups([group], columns=[end.schema.column(column).path], use_threads=False)
     except (pa.ArrowException, OSError) as error:
         return str(error).startswith(_NO_PAGES)
@@ -386,17 +400,23 @@ def statistics(
     columns: Sequence[int],  # their places in the file
 ) -> list[list[pq.Statistics | None]]:  # a list per row group
     "The footer's statistics of some columns; None where it has none, or is damaged."
-    out, found = pa.BufferOutputStream(), []
-    meta.write_metadata_file(out)
-    bare = mmap(-1, AWAY + out.tell())
-    bare[AWAY:] = out.getvalue().to_pybytes()
+    footer = pa.BufferOutputStream()
+    meta.write_metadata_file(footer)
+    # To ask for damaged statistics can crash the process, to read such a column only fails. So every column is read
+    # first, from this footer behind zeros in place of the pages.
+    bare = mmap(-1, AWAY + footer.tell())
+    bare[AWAY:] = footer.getvalue().to_pybytes()
     end = pq.ParquetFile(pa.BufferReader(pa.py_buffer(bare)), pre_buffer=True)
+    by_group = []
     for number in range(meta.num_row_groups):
         group = meta.row_group(number)
-        chunks = [group.column(at) if _is_sound(end, number, at) else None for at in columns]
-        pairs = [(c, meta.schema.column(at).physical_type) for c, at in zip(chunks, columns)]
-        found.append([c.statistics if c is not None and c.physical_type == kind else None for c, kind in pairs])
-    return found
+        facts: list[pq.Statistics | None] = []
+        for place in columns:
+            chunk: Any = group.column(place) if _is_sound(end, number, place) else None
+            is_typed = chunk is not None and chunk.physical_type == meta.schema.column(place).physical_type
+            facts.append(chunk.statistics if is_typed else None)
+        by_group.append(facts)
+    return by_group
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #5e0d1c03
 def promised_nulls(
@@ -406,11 +426,13 @@ def promised_nulls(
     "How many nulls a reader of these columns will find; a column the file lacks is all null."
     meta = file.metadata
     places = {meta.schema.column(i).path: i for i in range(meta.num_columns)}
-    there = [n for n in names if n in places]
-    told = dict(zip(there, zip(*statistics(meta, [places[n] for n in there]))))
-    counts = {n: [c.null_count if c and c.has_null_count else None for c in told.get(n, ())] for n in there}
-    counts |= {n: [meta.num_rows] for n in names if n not in places}
-    return {n: None if None in counts[n] else sum(counts[n]) for n in names}
+    carried = [name for name in names if name in places]
+    counts: dict[str, int | None] = {name: meta.num_rows if name not in places else 0 for name in names}
+    for group in statistics(meta, [places[name] for name in carried]):
+        for name, facts in zip(carried, group):
+            count = counts[name]
+            counts[name] = count + facts.null_count if count is not None and facts and facts.has_null_count else None
+    return counts
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #98d3c0c7
 SWELL = 8  # memory that rows may take per byte before compression, as a task's share is reckoned
@@ -443,13 +465,40 @@ def holds_only(
 ) -> bool:
     "Whether each row of a raw file holds this text in this column. Raises `Unreadable`."
     file = open_raw(url, path, read_dictionary=[name])
-    parts = (one for group in range(file.num_row_groups) for one in _coded(file, path, group, name, 65_536))
-    return all(not one.null_count and pc.all(pc.equal(one.dictionary, value)).as_py() for one in parts)
+    pieces = chain.from_iterable(_coded(file, path, group, name, 65_536) for group in range(file.num_row_groups))
+    return all(not piece.null_count and pc.all(pc.equal(piece.dictionary, value)).as_py() for piece in pieces)
 
 
 def _lengths(values: pa.DictionaryArray) -> pa.Array:
     "The bytes of each text of a dictionary."
     return pc.fill_null(pc.binary_length(values.dictionary), 0).cast(pa.int64())
+
+
+def _check_row_size(path: str, size: int, rows: int) -> None:
+    "Raise `Unreadable` for rows that take too much each."
+    if size > LARGEST_ROW * max(rows, 1):
+        raise Unreadable(
+            f"{path}: its rows take {size // max(rows, 1) >> 20:,} MB each, at most {LARGEST_ROW >> 20} are "
+            "read. Limit what the task copies of large columns (LobMaxSize), or leave them out, and let DMS write "
+            "the file again"
+        )
+
+
+def _size_of_texts(path: str, url: str, meta: pq.FileMetaData, texts: Sequence[tuple[int, str]], enough: int) -> int:
+    "Bytes in memory of texts that a dictionary holds once for many rows, each by row group and column; 0 for few."
+    names = sorted({name for _, name in texts})
+    file = open_raw(url, path, metadata=meta, read_dictionary=names, buffer_size=1 << 20)
+    bound = 0
+    for group, name in texts:
+        piece_of_one = next(_coded(file, path, group, name, 1), None)  # one row has the whole dictionary
+        longest = pc.max(_lengths(piece_of_one)).as_py() if piece_of_one is not None else None
+        bound += (longest or 0) * meta.row_group(group).num_rows
+    # To count takes time, so nobody counts where even the longest text in every row would be little.
+    if bound <= enough:
+        return 0
+    values = (piece for group, name in texts for piece in _coded(file, path, group, name, 65_536))
+    sizes = (pc.sum(_lengths(piece).take(pc.drop_null(piece.indices))).as_py() for piece in values)
+    return sum(filter(None, sizes))
 
 
 def size_of(
@@ -460,52 +509,45 @@ def size_of(
     "Bytes of the rows before compression, or an eighth of their size in memory. Raises `Unreadable` if that is absurd."
     meta = file.metadata
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
-    size = sum(g.total_byte_size for g in groups)
-    if size > LARGEST_ROW * max(meta.num_rows, 1):
-        raise Unreadable(
-            f"{path}: its rows take {size // max(meta.num_rows, 1) >> 20:,} MB each, at most {LARGEST_ROW >> 20} are "
-            "read. Limit what the task copies of large columns (LobMaxSize), or leave them out, and let DMS write "
-            "the file again"
-        )
-    if all(g.num_rows * (g.total_byte_size + 16 * meta.num_columns) <= _DOUBT for g in groups):
+    size = sum(group.total_byte_size for group in groups)
+    _check_row_size(path, size, meta.num_rows)
+    if all(group.num_rows * (group.total_byte_size + 16 * meta.num_columns) <= _DOUBT for group in groups):
         return size
     decoded, stored, texts = 0, 0, []
     for number, group in enumerate(groups):
-        for at in range(meta.num_columns):
-            chunk, column = group.column(at), meta.schema.column(at)
+        # A value that stands in every row is stored once in a file, and once per row in memory.
+        for place in range(meta.num_columns):
+            chunk = group.column(place)
+            column = meta.schema.column(place)
             width = _WIDTHS.get(column.physical_type, column.length) * group.num_rows
             decoded += max(chunk.total_uncompressed_size, width)
             stored += chunk.total_compressed_size
             if column.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
                 texts.append((number, column.path))
     if texts:
-        names = sorted({name for _, name in texts})
-        coded = open_raw(url, path, metadata=meta, read_dictionary=names, buffer_size=1 << 20)
-        firsts = [next(_coded(coded, path, *text, 1), None) for text in texts]  # has the whole dictionary
-        longest = [pc.max(_lengths(first)).as_py() or 0 if first is not None else 0 for first in firsts]
-        if decoded + sum(most * groups[number].num_rows for most, (number, _) in zip(longest, texts)) > SWELL * size:
-            values = (one for text in texts for one in _coded(coded, path, *text, 65_536))
-            taken = (pc.sum(_lengths(one).take(pc.drop_null(one.indices))).as_py() for one in values)
-            decoded += sum(filter(None, taken))
+        decoded += _size_of_texts(path, url, meta, texts, SWELL * size - decoded)
+    # No table's file grows a thousandfold.
     if decoded > _BOMB * max(stored, _SMALL):
         raise Unreadable(
             f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored):,} times the "
             f"size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
         )
+    # A task that is meant for 64 MB so gets 512 MB in memory at most.
     return max(size, decoded // SWELL)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #92b1e838
 def _check_types(path: str, fields: pa.Schema) -> Schema:
     "The columns in the lake's types. Raises `Unreadable` for a type that Spark cannot read."
-    schema = tuple(Column(f.name, column_type(f.type)) for f in fields)
-    for column, f in zip(schema, fields):
-        if not column.type:
-            digits = ": a decimal has at most 38 digits" if pa.types.is_decimal(f.type) else ""
+    schema = []
+    for name, kind in zip(fields.names, fields.types):
+        schema.append(Column(name, column_type(kind)))
+        if not schema[-1].type:
+            digits = ": a decimal has at most 38 digits" if pa.types.is_decimal(kind) else ""
             raise Unreadable(
-                f"{path}: column {column.name} has type {f.type}, which Spark cannot read{digits}. "
+                f"{path}: column {name} has type {kind}, which Spark cannot read{digits}. "
                 "Map it to another type in the task, e.g. to a string, and reload the table"
             )
-    return schema
+    return tuple(schema)
 
 
 def read_footer(
@@ -521,12 +563,16 @@ def read_footer(
         raise Unreadable(
             f"{path}: a Parquet file was expected, reading its footer failed: {brief(error.__cause__)}. {WAY}"
         ) from error
-    schema, meta = _check_types(path, file.schema_arrow), file.metadata
-    made, unlogged = meta.metadata or {}, ()
-    if is_marked := UNLOGGED_IN in made:
-        schema, unlogged = tuple(c for c in schema if c.name != UNLOGGED), tuple(json.loads(made[UNLOGGED_IN]))
-    rows, size = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups)), size_of(file, path, url)
-    return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked, WHOLE_ROWS in made)
+    schema = _check_types(path, file.schema_arrow)
+    meta = file.metadata
+    notes = meta.metadata or {}
+    is_marked = UNLOGGED_IN in notes
+    if is_marked:  # our own column is none of the source's
+        schema = tuple(column for column in schema if column.name != UNLOGGED)
+    unlogged = tuple(json.loads(notes.get(UNLOGGED_IN, "[]")))
+    rows = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
+    size = size_of(file, path, url)
+    return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked, WHOLE_ROWS in notes)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-023
 def read_footers(
@@ -534,6 +580,7 @@ def read_footers(
     threads: int = 16,  # footers read at the same time
 ) -> list[Footer]:  # in the order given
     "Read the footers of many files; stops at the first refused one."
+    # Mostly waiting for a bucket, so more threads than cores.
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(read_footer, urls, urls.values()))
 
@@ -546,11 +593,11 @@ def unlogged_list(
     rows: int,
 ) -> pa.ChunkedArray:  # of text, null for a row that has all its values
     "For each row the columns whose value was not in the log."
-    found = pc.if_else(pa.repeat(False, rows), "", pa.scalar(None, pa.string()))
+    lists = pc.if_else(pa.repeat(False, rows), "", pa.scalar(None, pa.string()))
     for name, mask in masks.items():
-        more = pc.binary_join_element_wise(pc.fill_null(found, _BOUND), f"{name}{_BOUND}", "")
-        found = pc.if_else(pc.fill_null(mask, False), more, found)
-    return found
+        longer = pc.binary_join_element_wise(pc.fill_null(lists, _BOUND), f"{name}{_BOUND}", "")
+        lists = pc.if_else(pc.fill_null(mask, False), longer, lists)
+    return lists
 
 
 def unlogged_names(
@@ -581,30 +628,32 @@ _LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
 def wider(
-    a: str,  # one type
-    b: str,  # another
+    kind: str,  # one type
+    other_kind: str,  # another
 ) -> str:  # "" when there is none
     "The narrowest type that holds all values of both."
-    if a == b:
-        return a
+    if kind == other_kind:
+        return kind
+    # The wider type holds every value of the narrower one, so no row of the lake changes its meaning.
     for ladder in _LADDERS:
-        if a in ladder and b in ladder:
-            return max(a, b, key=ladder.index)
-    return _wider_decimal(_digits(a), _digits(b))
+        if kind in ladder and other_kind in ladder:
+            return max(kind, other_kind, key=ladder.index)
+    return _wider_decimal(_digits(kind), _digits(other_kind))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-027
-def _digits(t: str) -> tuple[int, int] | None:
+def _digits(kind: str) -> tuple[int, int] | None:
     "Digits before and after the decimal point."
-    found = re.fullmatch(r"decimal\((\d+),(\d+)\)", t)
-    return (int(found[1]) - int(found[2]), int(found[2])) if found else None
+    digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    return (int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
 
 
-def _wider_decimal(a: tuple[int, int] | None, b: tuple[int, int] | None) -> str:
+def _wider_decimal(digits_of_one: tuple[int, int] | None, digits_of_other: tuple[int, int] | None) -> str:
     "A decimal with room for the digits of both, before and after the point; Spark allows 38 digits."
-    if a is None or b is None:
+    if digits_of_one is None or digits_of_other is None:
         return ""
-    whole, scale = max(a[0], b[0]), max(a[1], b[1])
-    return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else ""
+    digits = max(digits_of_one[0], digits_of_other[0])
+    scale = max(digits_of_one[1], digits_of_other[1])
+    return f"decimal({digits + scale},{scale})" if digits + scale <= 38 else ""
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-030
 @dataclass(frozen=True)
@@ -622,12 +671,12 @@ class Evolution:
         return bool(self.sentences)
 
 
-def _grown(table: str, have: str, c: Column, path: str) -> str:
+def _grown(table: str, have: str, column: Column, path: str) -> str:
     "The type that a column has after a file."
-    if new := wider(have, c.type):
+    if new := wider(have, column.type):
         return new
     raise Refused(
-        f"{table}: column {c.name} of {path} is {c.type}, the lake holds {have}. A column may be "
+        f"{table}: column {column.name} of {path} is {column.type}, the lake holds {have}. A column may be "
         "added or grow (int to bigint, float to double, a wider decimal); this is neither. "
         f"Correct the task's mapping and reload the table: dmscdc table rewind {for_shell(table)} --reload"
     )
@@ -640,25 +689,27 @@ def check_names(
 ) -> None:
     "Raise `Refused` for a column that has the name of one of ours, or of another column of the file."
     where = f"{table}: {path}"
-    again = f"dmscdc table rewind {for_shell(table)} --reload"
-    ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {again}"
+    reload = f"dmscdc table rewind {for_shell(table)} --reload"
+    ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {reload}"
     for name in names:
+        # The lake would have two columns of that name, or a reader would take ours for the source's.
         if name.lower().startswith("_cdc_") or name == _SPARKS:
             whose = "Spark needs this name itself" if name == _SPARKS else "names that begin with _cdc_ are ours"
             raise Refused(f"{where} has a column {name}; {whose}. {ways}")
     if len(set(names)) < len(names):
         name = next(name for i, name in enumerate(names) if name in names[:i])
-        why = ", DMS's own and one of the source" if name == OP else ""
-        raise Refused(f"{where} has {names.count(name)} columns {name}{why}; one was expected. {ways}")
+        origin = ", DMS's own and one of the source" if name == OP else ""
+        raise Refused(f"{where} has {names.count(name)} columns {name}{origin}; one was expected. {ways}")
 
 
 def _check_op(table: str, footer: Footer) -> None:
     "Raise `Refused` for an operation that is no text."
-    for c in footer.schema:
-        if c.name == OP and c.type != "string":
+    for column in footer.schema:
+        if column.name == OP and column.type != "string":
             raise Refused(
-                f"{table}: {footer.path}: column {OP} is {c.type}; a text was expected, I, U or D. Rename it on its "
-                f"way (rename-column, a rule of the DMS task), then: dmscdc table rewind {for_shell(table)} --reload"
+                f"{table}: {footer.path}: column {OP} is {column.type}; a text was expected, I, U or D. Rename it on "
+                "its way (rename-column, a rule of the DMS task), then: "
+                f"dmscdc table rewind {for_shell(table)} --reload"
             )
 
 
@@ -669,16 +720,16 @@ def holds_sequence(
     kind: str,  # a type
 ) -> bool:
     "Whether it is a whole number with room for the digits of a change sequence."
-    whole, scale = _digits(kind) or (0, 0)
-    return whole >= _FIGURES and not scale
+    digits, scale = _digits(kind) or (0, 0)
+    return digits >= _FIGURES and not scale
 
 
 def stored(
-    c: Column,  # of a file
+    column: Column,  # of a file
 ) -> Column:  # of the lake
     "A time of day is stored as text, and so is a change sequence as whole number; every other type unchanged."
-    is_sequence = c.name.upper() == STANDARD and holds_sequence(c.type)
-    return replace(c, type="string") if c.type == "time" or is_sequence else c
+    is_sequence = column.name.upper() == STANDARD and holds_sequence(column.type)
+    return replace(column, type="string") if column.type == "time" or is_sequence else column
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-032
 def _missing(
@@ -687,13 +738,17 @@ def _missing(
     absent: Sequence[str],  # columns that were absent before
 ) -> tuple[tuple[str, ...], list[str]]:  # columns that the newest file does not carry; a sentence for each new one
     "Which columns of the lake are no longer in new files."
-    footers = [f for f in footers if not f.is_whole]
-    carried = [{c.name for c in f.schema} for f in footers]
-    gone, said = tuple(c.name for c in lake if carried and c.name not in carried[-1]), []
-    for name in (name for name in gone if name not in absent):
-        path = next(f.path for f, names in zip(footers, carried) if name not in names)
-        said.append(f"column {name} is absent from {path}; rows keep the values they have")
-    return gone, said
+    # In a file of whole rows a column that it lacks is null, not absent.
+    footers = [footer for footer in footers if not footer.is_whole]
+    if not footers:
+        return (), []
+    carried = [{column.name for column in footer.schema} for footer in footers]
+    missing = tuple(column.name for column in lake if column.name not in carried[-1])
+    sentences = []
+    for name in (name for name in missing if name not in absent):
+        path = next(footer.path for footer, names in zip(footers, carried) if name not in names)
+        sentences.append(f"column {name} is absent from {path}; rows keep the values they have")
+    return missing, sentences
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #7b1eae83
 def evolve(
@@ -703,21 +758,24 @@ def evolve(
     absent: Sequence[str] = (),  # columns that were absent before
 ) -> Evolution:
     "The columns after a batch. Raises `Refused`, naming file and column, if one is neither added nor widened."
-    have, said, of = {c.name: c.type for c in lake}, [], {c.name: c.of for c in lake}
+    schema = {column.name: column for column in lake}
+    sentences = []
     for footer in footers:
-        check_names(table, footer.path, [c.name for c in footer.schema])
+        check_names(table, footer.path, [column.name for column in footer.schema])
         _check_op(table, footer)
-        for c in (c for c in footer.schema if c.name not in (OP, FILE, ROW)):
-            old = have.get(c.name)
-            c = c if old == c.type else stored(c)
-            have[c.name] = new = _grown(table, old, c, footer.path) if old else c.type
-            of.setdefault(c.name, c.of)
-            if lake and not old:
-                said.append(f"column {c} added by {footer.path}")
-            elif lake and new != old:
-                said.append(f"column {c.name} widened from {old} to {new} by {footer.path}")
-    gone, words = _missing(lake, footers, absent)
-    return Evolution(tuple(Column(*item, of[item[0]]) for item in have.items()), (*said, *words), gone)
+        for column in (column for column in footer.schema if column.name not in (OP, FILE, ROW)):
+            before = schema.get(column.name)
+            if not before:
+                schema[column.name] = column = stored(column)
+                if lake:
+                    sentences.append(f"column {column} added by {footer.path}")
+            elif before.type != column.type:
+                kind = _grown(table, before.type, stored(column), footer.path)
+                schema[column.name] = replace(before, type=kind)
+                if lake and kind != before.type:
+                    sentences.append(f"column {column.name} widened from {before.type} to {kind} by {footer.path}")
+    missing, words = _missing(lake, footers, absent)
+    return Evolution(tuple(schema.values()), (*sentences, *words), missing)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #6010db1f
 def check_same(
@@ -727,9 +785,9 @@ def check_same(
     "Raise `Refused` if anything changes."
     if not sentences:
         return
-    more = f" (and {len(sentences) - 1:,} more)" * bool(sentences[1:])
+    further = f" (and {len(sentences) - 1:,} more)" if sentences[1:] else ""
     raise Refused(
-        f"{table}: {sentences[0]}{more}; its columns were expected to stay (--schema-policy strict). Nothing was "
+        f"{table}: {sentences[0]}{further}; its columns were expected to stay (--schema-policy strict). Nothing was "
         f"applied. To take them: dmscdc table set {for_shell(table)} --schema-policy evolve; to leave new columns out: "
         f"dmscdc table set {for_shell(table)} --schema-policy keep"
     )
@@ -744,40 +802,56 @@ def by_policy(
     "What the columns become by a table's policy. Raises `Refused`."
     if policy == "strict":
         check_same(table, grown.sentences)
+    # A column that becomes wider is taken with `keep` too: values that do not fit would be lost.
     if policy != "keep":
         return grown
-    known = {c.name for c in lake}
-    new = [c for c in grown.schema if c.name not in known]
-    said = [words for words in grown.sentences if not any(words.startswith(f"column {c} added by ") for c in new)]
-    left = [f"column {c} is left out (--schema-policy keep)" for c in new]
-    return Evolution(tuple(c for c in grown.schema if c.name in known), (*said, *left), grown.absent, tuple(new))
+    names = {column.name for column in lake}
+    new = [column for column in grown.schema if column.name not in names]
+    sentences = [
+        words for words in grown.sentences if not any(words.startswith(f"column {column} added by ") for column in new)
+    ]
+    left_out = [f"column {column} is left out (--schema-policy keep)" for column in new]
+    return Evolution(
+        tuple(column for column in grown.schema if column.name in names),
+        (*sentences, *left_out),
+        grown.absent,
+        tuple(new),
+    )
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #4ad1b4a7
+def _check_op_name(table: str, schema: Schema, op_column: str) -> None:
+    "Raise `Refused` for a column with the name of our operation column."
+    for name in (column.name for column in schema):
+        if name.lower() == op_column.lower() != NO_OP:
+            free = "_op" if name.lower() != "_op" else "_operation"
+            raise Refused(
+                f"{table}: its column {name} has the name of {op_column}, our column for the operation, or differs "
+                "from it only in the case of letters. Spark, Athena and others could not read such a table. Give ours "
+                f"another name, or leave it out (none): dmscdc table set {for_shell(table)} --op-column {free}"
+            )
+
+
 def check_case(
     table: str,
     schema: Schema,  # the lake's source columns
     footers: Sequence[Footer],  # of the files that bring them
-    had: Schema,  # what the table has already
+    before: Schema,  # what the table has already
     op_column: str = OP,  # the lake's operation column, see `stored_columns`
 ) -> None:
     "Raise `Refused` for a new column that differs from another one only in the case of letters."
-    known, places = {c.name for c in had}, {}
-    if taken := next((c.name for c in schema if c.name.lower() == op_column.lower() != NO_OP), ""):
-        free = "_op" if taken.lower() != "_op" else "_operation"
-        raise Refused(
-            f"{table}: its column {taken} has the name of {op_column}, our column for the operation, or differs from "
-            "it only in the case of letters. Spark, Athena and others could not read such a table. Give ours "
-            f"another name, or leave it out (none): dmscdc table set {for_shell(table)} --op-column {free}"
-        )
-    for c in sorted(schema, key=lambda c: c.name not in known):
-        other = places.setdefault(c.name.lower(), c.name)
-        if other == c.name or c.name in known and other in known:
+    _check_op_name(table, schema, op_column)
+    held_names = {column.name for column in before}
+    places: dict[str, str] = {}
+    # Columns that the table has come first, so that of two names the new one is told.
+    for name in sorted((column.name for column in schema), key=lambda name: name not in held_names):
+        like = places.setdefault(name.lower(), name)
+        if like == name or name in held_names and like in held_names:
             continue
-        is_gone = other in known and all(other not in {one.name for one in f.schema} for f in footers)
-        rename = f"dmscdc table rename {for_shell(table)} {for_shell(other)} {for_shell(c.name)}"
-        if_renamed = f"If {other} was renamed: {rename}, then: dmscdc pass --only {for_shell(table)}. Else rename"
+        is_gone = like in held_names and not any(like in [column.name for column in file.schema] for file in footers)
+        rename = f"dmscdc table rename {for_shell(table)} {for_shell(like)} {for_shell(name)}"
+        if_renamed = f"If {like} was renamed: {rename}, then: dmscdc pass --only {for_shell(table)}. Else rename"
         raise Refused(
-            f"{table}: its columns {other} and {c.name} differ only in the case of letters. Spark, Athena and "
+            f"{table}: its columns {like} and {name} differ only in the case of letters. Spark, Athena and "
             f"other readers take them for one, and could not read the table. {if_renamed if is_gone else 'Rename'} one "
             "on its way (rename-column, a rule of the DMS task), then: "
             f"dmscdc table rewind {for_shell(table)} --reload"

@@ -9,7 +9,8 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from dmscdc.changes.fold import (
     key_codes,
     with_runs,
 )
-from .read import GROUP, KIND, MOVE, NAME, ChangeFiles, quoted, read_changes, refuse_lost
+from .read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, quoted, read_changes, refuse_lost
 from dmscdc.changes.schema import (
     FILE,
     OP,
@@ -44,6 +45,7 @@ from dmscdc.changes.schema import (
     UNLOGGED,
     WAY,
     Column,
+    Footer,
     Schema,
     check_rows,
     ddl,
@@ -75,17 +77,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['DIRECT', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'with_old_keys', 'read_file', 'fold_shuffled',
-           'Batch', 'batch_frame', 'write_whole', 'together', 'odd_nulls', 'fold_all', 'stage', 'refuse_bad']
+__all__ = ['DIRECT', 'StagedFile', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'with_old_keys', 'read_file',
+           'fold_shuffled', 'Batch', 'batch_frame', 'write_whole', 'together', 'odd_nulls', 'fold_all', 'stage',
+           'refuse_bad']
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-007
+@dataclass(frozen=True)
+class StagedFile:
+    "A file whose changes a task folds."
+
+    url: str
+    path: str  # below the table's folder
+    group: int
+    kind: str  # new, late or again
+    start: int = 0  # number of the first row that counts
+    hidden: list[int] = field(default_factory=list)  # others that do not
+
+
 @dataclass(frozen=True)
 class Staging:
     "A fold to be run in tasks."
 
-    out: str  # the folder of the batch's files
+    folder: str  # of the batch's files
     how: Folding
-    files: tuple[tuple, ...]  # as `read_file` takes them; () if Spark reads the rows
+    files: tuple[StagedFile, ...]  # () if Spark reads the rows
 
 
 def encode_staging(staging: Staging) -> str:
@@ -95,12 +110,13 @@ def encode_staging(staging: Staging) -> str:
 
 def load_staging(url: str) -> Staging:
     "The staging from its JSON file."
-    said = json.loads(get_text(url))
-    how = said["how"]
-    schema = tuple(Column(**c) for c in how.pop("schema"))
-    sets = tuple((tuple(groups), tuple(names)) for groups, names in how.pop("sets"))
-    lists = {name: tuple(how.pop(name)) for name in ("keys", "texts", "had")}
-    return Staging(said["out"], Folding(schema, sets=sets, **lists, **how), tuple(map(tuple, said["files"])))
+    facts = json.loads(get_text(url))
+    options = facts["how"]
+    # JSON knows no tuples.
+    options["schema"] = tuple(Column(**column) for column in options["schema"])
+    options["sets"] = tuple((tuple(groups), tuple(names)) for groups, names in options["sets"])
+    options |= {name: tuple(options[name]) for name in ("keys", "texts", "existing")}
+    return Staging(facts["folder"], Folding(**options), tuple(StagedFile(**file) for file in facts["files"]))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-010
 def batch_types(
@@ -109,15 +125,19 @@ def batch_types(
 ) -> dict[str, str]:  # lake types by column
     "The columns of a batch row."
     names = (OURS[0], *schema, *OURS[1:])
-    known = {f"{HAS_COLUMNS}{i}": "boolean" for i in range(sets)}
-    return {c.name: c.type for c in names} | {WRITE: "boolean", IS_INSERT: "boolean", FIRST_OP: "string"} | known
+    has_columns = {f"{HAS_COLUMNS}{i}": "boolean" for i in range(sets)}
+    return (
+        {column.name: column.type for column in names}
+        | {WRITE: "boolean", IS_INSERT: "boolean", FIRST_OP: "string"}
+        | has_columns
+    )
 
 
 def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:  # a `FoldResult` as a task returns it
     "Fold changes, and write their batch rows to a new file."
     batch, folded = fold(changes, staging.how)
     types = batch_types(staging.how.schema, len(staging.how.sets))
-    url = f"{staging.out}/{secrets.token_hex(8)}.parquet"
+    url = f"{staging.folder}/{secrets.token_hex(8)}.parquet"
     write_table(batch, url, types, unique_columns(staging.how.keys))
     return asdict(folded)
 
@@ -127,44 +147,45 @@ def with_old_keys(
     images: Mapping[str, str],  # before images of the key, see `ChangeFiles`
 ) -> pa.Table:  # with _cdc_move
     "Each update that changes the key, also as a delete of the key before."
-    known = pc.equal(changes[OP], "U")
+    is_known = pc.equal(changes[OP], "U")
     for pair in images.items():
         for name in pair:
-            known = pc.and_(known, pc.is_valid(changes[name]))
-    at = np.flatnonzero(pc.fill_null(known, False).to_numpy())
-    some = changes.take(at)
-    old = {k: some[before].cast(some[k].type) for k, before in images.items()}
-    codes = key_codes(pa.concat_tables([some.select(list(images)), pa.table(old)]), list(images))
-    differ = codes[: len(at)] != codes[len(at) :]
+            is_known = pc.and_(is_known, pc.is_valid(changes[name]))
+    updates = np.flatnonzero(pc.fill_null(is_known, False).to_numpy())
+    updated = changes.take(updates)
+    old_key = {column: updated[before].cast(updated[column].type) for column, before in images.items()}
+    codes = key_codes(pa.concat_tables([updated.select(list(images)), pa.table(old_key)]), list(images))
+    differ = codes[: len(updates)] != codes[len(updates) :]
+    # The update itself begins the new key; a delete of the old key is added behind all rows, in the same place.
     moves = np.full(changes.num_rows, "", object)
-    moves[at[differ]] = CAME
-    keys, count = {k: pc.filter(values, pa.array(differ)) for k, values in old.items()}, int(differ.sum())
-    ends = {n: changes[n].take(at[differ]) for n in changes.column_names} | keys
+    moves[updates[differ]] = CAME
+    keys = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}
+    count = int(differ.sum())
+    ends = {name: changes[name].take(updates[differ]) for name in changes.column_names} | keys
     ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat("out", count)}
     return pa.concat_tables([changes.append_column(MOVE, pa.array(moves, pa.string())), pa.table(ends)])
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-013
 def read_file(
-    url: str,
-    path: str,  # below the table's folder
-    group: int,
-    kind: str,  # new, late or again
-    first: int,  # number of the first row that counts
-    hidden: Sequence[int],  # others that do not
+    file: StagedFile,
     schema: Schema,
     images: Mapping[str, str] | None = None,  # before images of the key, see `ChangeFiles`
 ) -> pa.Table:  # Op, the source's columns, file, row, base name, group, kind, move
     "The changes of one file."
-    have = read_raw(open_raw(url, path), path)
-    rows, ours = have.num_rows, lake_values(have, OURS[:1], path)
-    texts = {FILE: path, NAME: path.rpartition("/")[2], KIND: kind}
-    place = {name: pa.repeat(text, rows) for name, text in texts.items()}
-    place |= {ROW: pa.array(np.arange(rows)), GROUP: pa.repeat(pa.scalar(group, pa.int32()), rows)}
-    place |= {UNLOGGED: have[UNLOGGED]} if UNLOGGED in have.column_names else {}
-    changes = pa.table({**ours, **lake_values(have, schema, path), **place})
-    changes = changes.slice(first)
-    if hidden:
-        changes = changes.filter(pc.invert(pc.is_in(changes[ROW], value_set=pa.array(hidden, pa.int64()))))
+    have = read_raw(open_raw(file.url, file.path), file.path)
+    count = have.num_rows
+    texts = {FILE: file.path, NAME: file.path.rpartition("/")[2], KIND: file.kind}
+    place = {name: pa.repeat(text, count) for name, text in texts.items()}
+    place |= {ROW: pa.array(np.arange(count)), GROUP: pa.repeat(pa.scalar(file.group, pa.int32()), count)}
+    if UNLOGGED in have.column_names:
+        place[UNLOGGED] = have[UNLOGGED]
+    op = lake_values(have, OURS[:1], file.path)
+    changes = pa.table({**op, **lake_values(have, schema, file.path), **place})
+    # Rows that do not count are left out last, so that a row keeps its number in the file.
+    changes = changes.slice(file.start)
+    if file.hidden:
+        hidden = pa.array(file.hidden, pa.int64())
+        changes = changes.filter(pc.invert(pc.is_in(changes[ROW], value_set=hidden)))
     return with_old_keys(changes, images) if images else changes
 
 
@@ -172,7 +193,7 @@ def _fold_files(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: all files in one piece."
     staging = load_staging(url)
     for _ in numbers_in(batches):
-        tables = [read_file(*file, staging.how.schema, staging.how.images) for file in staging.files]
+        tables = [read_file(file, staging.how.schema, staging.how.images) for file in staging.files]
         changes = pa.concat_tables(tables, promote_options="default").combine_chunks()
         yield facts_out(_write_down(with_runs(changes) if staging.how.images else changes, staging))
 
@@ -192,21 +213,23 @@ def fold_shuffled(
 ) -> list[dict[str, Any]]:  # facts of each share
     "Bring all changes of a key together, and fold each share in a task."
     stage_in_bucket()
-    url, how = f"{staging.out}.json", staging.how
+    url, how = f"{staging.folder}.json", staging.how
     put_text(url, encode_staging(staging))
     frame = read_changes(spark, files)
     shares = _shares_of(files)
 
     def fold_share(batches: Batches) -> Batches:
-        found = list(batches)
-        if found:
-            changes = pa.Table.from_batches(found).rename_columns(names)
+        read = list(batches)
+        if read:
+            changes = pa.Table.from_batches(read).rename_columns(names)
             rows = as_read(changes)
-            nulls = {c.name: rows[c.name].null_count for c in (OURS[0], *how.schema)}
+            # No share has a whole file, so nulls are added up over all, and compared with all footers.
+            nulls = {column.name: rows[column.name].null_count for column in (OURS[0], *how.schema)}
             yield facts_out(_write_down(changes, load_staging(url)) | {"nulls": nulls})
 
     names, work = frame.columns, with_access(fold_share, url)
-    together = frame.repartition(shares, *[quoted(k) for k in how.keys])
+    # Spark sorts nothing: every row carries its place.
+    together = frame.repartition(shares, *[quoted(key) for key in how.keys])
     plain = together.toDF(*[f"c{i}" for i in range(len(names))])  # `mapInArrow` rejects names with a dot
     return facts_in(plain.mapInArrow(work, "done string"))
 
@@ -231,7 +254,7 @@ def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
 
 
 def write_whole(
-    found: DataFrame,  # a row of the source as a struct, _cdc_file, _cdc_row
+    frame: DataFrame,  # a row of the source as a struct, _cdc_file, _cdc_row
     row: str,  # the struct
     is_gone: SparkColumn,  # the row goes; else it comes, with all values
     schema: Schema,  # the source's columns as the lake will hold them
@@ -241,10 +264,10 @@ def write_whole(
     from pyspark.sql import functions as F
 
     op = F.when(is_gone, "D").otherwise("I")
-    values = [F.col(f"{row}.{quoted(c.name)}").cast(c.type).alias(c.name) for c in schema]
+    values = [F.col(f"{row}.{quoted(column.name)}").cast(column.type).alias(column.name) for column in schema]
     flags = {WRITE: ~is_gone, IS_INSERT: F.lit(True), FIRST_OP: op, f"{HAS_COLUMNS}0": F.lit(True)}
     place = [F.coalesce(FILE, F.lit("")).alias(FILE), F.coalesce(ROW, F.lit(0)).cast("bigint").alias(ROW)]
-    rows = found.select(op.alias(OP), *values, *place, *[flag.alias(name) for name, flag in flags.items()])
+    rows = frame.select(op.alias(OP), *values, *place, *[flag.alias(name) for name, flag in flags.items()])
     rows.write.mode("overwrite").parquet(spark_url(url))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #af35d5be
@@ -261,25 +284,31 @@ _FIRST = {  # facts of which the first is kept
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
 def together(
     done: Sequence[Mapping[str, Any]],  # of shares: a `FoldResult` each, and nulls by column
-) -> tuple[FoldResult, Counter]:  # of the whole batch
+) -> tuple[FoldResult, Counter[str]]:  # of the whole batch
     "Add what the shares have counted; of places the first, of change sequences the ends."
-    counts = {f.name: sum(facts[f.name] for facts in done) for f in fields(FoldResult) if f.default == 0}
+    names = [count.name for count in fields(FoldResult) if count.default == 0]
+    counts = {name: sum(facts[name] for facts in done) for name in names}
+    # Places of different shares compare: each carries the name of its file.
     for name, kind in _FIRST.items():
         counts[name] = min((kind(**facts[name]) for facts in done if facts[name]), default=None)
-    nulls = sum((Counter(facts.get("nulls", {})) for facts in done), Counter())
+    nulls: Counter[str] = Counter()
     by_file: dict[str, list[int]] = {}
-    for path, numbers in (one for facts in done for one in facts["by_file"].items()):
-        by_file[path] = [a + b for a, b in zip(numbers, by_file.get(path, [0] * len(numbers)))]
-    return FoldResult(**counts, by_file=by_file, highest=max((facts["highest"] for facts in done), default="")), nulls
+    for facts in done:
+        nulls.update(facts.get("nulls", {}))
+        # A file may be in several shares.
+        for path, numbers in facts["by_file"].items():
+            by_file[path] = list(map(add, numbers, by_file.get(path, [0] * len(numbers))))
+    highest = max((facts["highest"] for facts in done), default="")
+    return FoldResult(**counts, by_file=by_file, highest=highest), nulls
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #5e0d1c01
 def _ask_ends(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: the number of nulls by the footers of some files."
     files, names, shares = json.loads(get_text(url))
     for number in numbers_in(batches):
-        told = [promised_nulls(open_raw(place, path), names) for path, place in files[number::shares]]
-        silent = {n for one in told for n in names if one[n] is None}
-        yield facts_out({n: sum(one[n] for one in told) for n in names if n not in silent})
+        counts = [promised_nulls(open_raw(place, path), names) for path, place in files[number::shares]]
+        silent = {name for count in counts for name in names if count[name] is None}
+        yield facts_out({name: sum(count[name] for count in counts) for name in names if name not in silent})
 
 
 def odd_nulls(
@@ -289,41 +318,46 @@ def odd_nulls(
     url: str,  # a new file
 ) -> list[str]:
     "The columns for which the number of nulls read differs from the footers."
-    names, shares = [c.name for c in (OURS[0], *files.schema) if not c.of], _shares_of(files)
-    staged = json.dumps([[(f.path, files.urls[f.path]) for f in files.footers if f.rows], names, shares])
-    told = in_tasks(spark, url, staged, shares, _ask_ends, files.bytes)
-    return [n for n in names if all(n in one for one in told) and sum(one[n] for one in told) != nulls.get(n, 0)]
+    names = [column.name for column in (OURS[0], *files.schema) if not column.of]
+    shares = _shares_of(files)
+    places = [(footer.path, files.urls[footer.path]) for footer in files.footers if footer.rows]
+    answers = in_tasks(spark, url, json.dumps([places, names, shares]), shares, _ask_ends, files.bytes)
+    # Where one footer has no count, nothing was promised.
+    promised = [name for name in names if all(name in answer for answer in answers)]
+    return [name for name in promised if sum(answer[name] for answer in answers) != nulls.get(name, 0)]
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-023
 DIRECT = 128 << 20  # most bytes of changes, before compression, that one task folds alone
 
 
-def _hidden(files: ChangeFiles, path: str) -> tuple[int, list[int]]:  # as `read_file` takes them
-    rows = files.without.get(path, ())
-    return (rows.stop, []) if isinstance(rows, range) else (0, sorted(rows))
+def _staged(files: ChangeFiles, footer: Footer) -> StagedFile:
+    "A file as a task reads it; of a file that was emptied, all rows up to a number do not count."
+    url = files.urls[footer.path]
+    rows = files.without.get(footer.path, ())
+    start, hidden = (rows.stop, []) if isinstance(rows, range) else (0, sorted(rows))
+    return StagedFile(url, footer.path, *files.place[footer.path], start, hidden)
 
 
 def _direct(spark: SparkSession) -> int:  # bytes
-    return int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)))
+    return int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)) or DIRECT)
 
 
-def fold_all(spark: SparkSession, files: ChangeFiles, out: str, how: Folding) -> FoldResult:
+def fold_all(spark: SparkSession, files: ChangeFiles, folder: str, how: Folding) -> FoldResult:
     "Fold and write, in one task or in shares."
     shuffled = files.rows > 0 and not is_small(files.bytes) and files.bytes > _direct(spark)
     if shuffled:
-        folded, nulls = together(fold_shuffled(spark, files, Staging(out, how, ())))
+        folded, nulls = together(fold_shuffled(spark, files, Staging(folder, how, ())))
     else:
-        each = ((files.urls[f.path], f.path, *files.place[f.path], *_hidden(files, f.path)) for f in files.footers)
-        places = tuple(each)
-        staged = encode_staging(Staging(out, how, places))
-        folded, nulls = together(in_tasks(spark, f"{out}.json", staged, 1, _fold_files, files.bytes))
+        staging = Staging(folder, how, tuple(_staged(files, footer) for footer in files.footers))
+        facts = in_tasks(spark, f"{folder}.json", encode_staging(staging), 1, _fold_files, files.bytes)
+        folded, nulls = together(facts)
     all_files = f"{len(files.footers):,} files of this batch"
     if (read := folded.rows + folded.left_out) != files.rows:
-        refuse_lost(spark, files)
+        refuse_lost(spark, files)  # names the file, if Spark sees it too
         check_rows(all_files, read, files.rows)
     if files.without:  # footers count the nulls of all rows
         check_sound(spark, files.urls, files.bytes)
-    elif shuffled and (odd := odd_nulls(spark, files, nulls, f"{out}-ends.json")):
+    elif shuffled and (odd := odd_nulls(spark, files, nulls, f"{folder}-ends.json")):
         refuse_lost(spark, files, odd)
         raise Unreadable(f"{all_files}: column {odd[0]} is damaged: its nulls are not those that were promised. {WAY}")
     return folded
@@ -335,17 +369,19 @@ def stage(
     keys: Sequence[str],  # the columns that identify a row
     url: str,  # a new folder
     sequence: str = "",  # the column of the change sequence, "" when there is none
-    **more: Any,  # of `Folding`: soft, only_inserts, texts, had
+    **options: Any,  # of `Folding`: soft, only_inserts, texts, existing
 ) -> Batch:  # the written fold
     "Fold and write. If a row lacks the sequence, the files' order decides."
-    at = f"{url}/by-{'sequence' if sequence else 'file'}"
-    how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, images=dict(files.images), **more)
-    folded = fold_all(spark, files, at, how)
+    place = f"{url}/by-{'sequence' if sequence else 'file'}"
+    how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, images=dict(files.images), **options)
+    folded = fold_all(spark, files, place, how)
+    # One row without the sequence, and it orders nothing: the batch is folded again, and nobody reads the first
+    # result.
     if sequence and folded.unproven:
-        return stage(spark, files, keys, url, **more)
+        return stage(spark, files, keys, url, **options)
     sets = tuple(names for _, names in files.sets)
     replaces = tuple(path for path, (_, kind) in files.place.items() if kind != "again") if how.only_inserts else ()
-    return Batch(at, tuple(keys), files.schema, sets, how.soft, folded, replaces)
+    return Batch(place, tuple(keys), files.schema, sets, how.soft, folded, replaces)
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-030
 def refuse_bad(
@@ -353,13 +389,10 @@ def refuse_bad(
     folded: FoldResult,  # with bad rows
 ) -> None:
     "Raise `Refused` naming file, row and column of the first bad row."
-    first = folded.first_bad
-    op = first.op
-    place = f"row {first.row + 1:,} of {first.path}"
-    what = f"column {OP} is {'null' if op is None else repr(op)}; I, U or D was expected"
-    if key := next((name for name, is_null in first.is_null.items() if is_null), ""):
-        what = f"key column {key} is null" if op in ("I", "U", "D") else what
-    if op == "T":
+    bad = folded.first_bad
+    assert bad, "a fold with bad rows has a first one"
+    place = f"row {bad.row + 1:,} of {bad.path}"
+    if bad.op == "T":
         raise Refused(
             f"{table}: {place}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
             "was applied, and later files wait. Let the lake's table lose its rows there, too: "
@@ -368,9 +401,13 @@ def refuse_bad(
             f"Then: dmscdc pass --only {for_shell(table)}",
             folded.bad,
         )
-    such = "such row" if folded.bad == 1 else "such rows"
+    fault = f"column {OP} is {'null' if bad.op is None else repr(bad.op)}; I, U or D was expected"
+    key = next((name for name, is_null in bad.is_null.items() if is_null), "")
+    if key and bad.op in OPS:
+        fault = f"key column {key} is null"
+    rows = "such row" if folded.bad == 1 else "such rows"
     raise Refused(
-        f"{table}: {place}: {what}. {folded.bad:,} {such} in this batch; nothing was applied. "
+        f"{table}: {place}: {fault}. {folded.bad:,} {rows} in this batch; nothing was applied. "
         f"Put the file right or take it out of the landing, then: dmscdc pass --only {for_shell(table)}",
         folded.bad,
     )

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .derived import computed
+from .derived import computed, source_of
 from .read import NOT_UTF8
 from dmscdc.changes.schema import (
     ROW,
@@ -34,7 +34,6 @@ from dmscdc.changes.schema import (
     stored,
 )
 from ..errors import ERRORS, LakeDamaged, OutOfMemory, Refused, Unreadable
-from ..landing.layout import expression
 from ..storage.filesystem import credentials_for, fs_and_path, new_fs_and_path, stage_in_bucket, use_credentials
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ __all__ = ['Batches', 'AT_ONCE', 'UNREAD', 'BOUNDS', 'SPARK', 'is_small', 'in_ta
            'check_sound', 'in_sentences', 'footer', 'nan_columns', 'write_table', 'unique_columns']
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #cell-006
-Batches = Iterator[pa.RecordBatch]
+Batches = Iterable[pa.RecordBatch]
 _Piece = Callable[[Batches, str], Batches]  # numbers of pieces in, JSON lines out
 
 
@@ -73,12 +72,14 @@ def in_tasks(
         return []
     if not is_small(size):
         stage_in_bucket()
+    # The list is a file, not part of the function: Connect accepts 128 MB, and a thousand files have long names.
     put_text(url, content)
     work = with_access(lambda batches: do(batches, url), url, content)
     if is_small(size):
+        # A small file may be made to grow; a task of Spark's would be ended too.
         with bounded_memory():
-            every = pa.record_batch({"id": pa.array(range(count), pa.int64())})
-            return _checked(line for batch in work(iter([every])) for line in batch.column(0).to_pylist())
+            numbered = pa.record_batch({"id": pa.array(range(count), pa.int64())})
+            return _checked(line for batch in work(iter([numbered])) for line in batch.column(0).to_pylist())
     numbers = spark.range(0, count, 1, min(count, 1000))
     return facts_in(numbers.mapInArrow(work, "done string"))
 
@@ -99,9 +100,9 @@ def bounded_memory(
 
     with _ALONE:  # threads share the bound, and each puts back what it found
         with open("/proc/self/statm") as file:
-            now = int(file.read().split()[0]) * resource.getpagesize()
+            size = int(file.read().split()[0]) * resource.getpagesize()
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        least = min(limit for limit in (soft, hard, now + room) if limit != resource.RLIM_INFINITY)
+        least = min(limit for limit in (soft, hard, size + room) if limit != resource.RLIM_INFINITY)
         resource.setrlimit(resource.RLIMIT_AS, (least, hard))
         try:
             yield
@@ -114,15 +115,17 @@ def with_access(
     *texts: str,  # addresses, or lists of them
 ) -> Callable[[Batches], Batches]:
     "A task's work with our credentials for the buckets in the texts; refusals become lines of facts."
-    ours = credentials_for(*texts)
+    # On a cluster a task has none of its own. They are part of the function, never of the list, which is a file.
+    credentials = credentials_for(*texts)
 
     def do(batches: Batches) -> Batches:
         # Arrow's own pool asks for huge pages; where the kernel must make room for them, the first columns of a task
         # took twice as long (a file of 57 MB rewritten: 2.3 s; by the system's memory 1.5 s).
         pa.set_memory_pool(pa.system_memory_pool())
-        with use_credentials(ours):
+        with use_credentials(credentials):
             try:
                 yield from work(batches)
+            # An exception would arrive as a page of stack traces.
             except (Refused, LakeDamaged, OutOfMemory) as error:
                 yield facts_out({"refused": type(error).__name__, "words": str(error)})
             except MemoryError as error:
@@ -181,8 +184,8 @@ def _is_ascii(texts: pa.Array) -> bool:
     if not len(texts) or data is None:
         return True
     ends = np.frombuffer(ends, np.int64 if pa.types.is_large_string(texts.type) else np.int32)
-    used = np.frombuffer(data, np.int8)[ends[texts.offset] : ends[texts.offset + len(texts)]]
-    return not len(used) or bool(used.min() >= 0)
+    text_bytes = np.frombuffer(data, np.int8)[ends[texts.offset] : ends[texts.offset + len(texts)]]
+    return not len(text_bytes) or bool(text_bytes.min() >= 0)
 
 
 def _holds(check: Callable[[], Any]) -> bool:
@@ -206,24 +209,26 @@ def _first_bad(
 
 
 def _typed(
-    column: pa.ChunkedArray,  # as the file has it
-    c: Column,  # as the lake will hold it
+    values: pa.ChunkedArray,  # as the file has them
+    column: Column,  # as the lake will hold it
     path: str,  # of the file, for messages
-    first: int = 0,  # number in the file of the first value
+    start: int = 0,  # number in the file of the first value
 ) -> pa.ChunkedArray:
     "A column in the lake's type. Raises `Unreadable` naming the first row that does not fit."
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    t, is_string = arrow_type(c.type), pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if is_string and not _is_text(column):
-        row = _first_bad(column, _is_text)
-        odd = column.slice(row, 1).cast(pa.large_binary())[0].as_py()
-        raise Unreadable(f"row {first + row + 1:,} of {path}: column {c.name} is not UTF-8: {odd!r:.60}. {WAY}")
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    kind = arrow_type(column.type)
+    is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    # No reader of the lake could read it.
+    if is_string and not _is_text(values):
+        row = _first_bad(values, _is_text)
+        odd = values.slice(row, 1).cast(pa.large_binary())[0].as_py()
+        raise Unreadable(f"row {start + row + 1:,} of {path}: column {column.name} is not UTF-8: {odd!r:.60}. {WAY}")
     try:
-        return column.cast(t)
+        return values.cast(kind)
     except pa.ArrowInvalid as error:
-        row = _first_bad(column, lambda some: _holds(lambda: some.cast(t)))
-        words = f"row {first + row + 1:,} of {path}: column {c.name} holds a value that does not fit {c.type}"
+        row = _first_bad(values, lambda part: _holds(lambda: part.cast(kind)))
+        words = f"row {start + row + 1:,} of {path}: column {column.name} holds a value that does not fit {column.type}"
         raise Unreadable(f"{words}: {brief(error)}. {WAY}") from error
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #781d498c
@@ -231,20 +236,23 @@ def lake_values(
     have: pa.Table,  # rows as the file has them
     schema: Schema,  # the source's columns as the lake holds them
     path: str = "",  # of the file, for messages
-    first: int = 0,  # number in the file of the first row
+    start: int = 0,  # number in the file of the first row
 ) -> dict[str, pa.ChunkedArray | pa.Array]:  # by column
     "The source's columns in the lake's types. Raises `Unreadable` for a value that does not fit."
-    found, rows = dict(zip(have.column_names, have.columns)), have.num_rows
-    out = {
-        c.name: _typed(found[c.name], c, path, first) if c.name in found else pa.nulls(rows, arrow_type(c.type))
-        for c in schema
-    }
-    return out | {c.name: computed(c, out[expression(c.of).column]) for c in schema if c.of}
+    carried = dict(zip(have.column_names, have.columns))
+    by_name: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for column in schema:
+        if column.name in carried:
+            by_name[column.name] = _typed(carried[column.name], column, path, start)
+        else:
+            by_name[column.name] = pa.nulls(have.num_rows, arrow_type(column.type))
+    return by_name | {column.name: computed(column, by_name[source_of(column)]) for column in schema if column.of}
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #5b0c1a0b
 def _cause(error: Exception) -> str:
     "The cause of a Spark error, in one line and without package names."
     lines = str(error).splitlines()
+    # Spark's own exceptions around a cause say nothing of the file.
     causes = [line for line in lines if line.startswith("Caused by: ") and "SparkException" not in line] or lines
     return re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])", "", causes[0].removeprefix("Caused by: ").rstrip(". "))
 
@@ -258,10 +266,10 @@ def look_through(
 ) -> None:
     "Read a whole raw file. Raises `Refused`, `Unreadable`."
     footer, file = read_footer(path, url), open_raw(url, path)
-    at, schema = 0, tuple(map(stored, footer.schema))
-    for rows in read_pieces(file, path, [c.name for c in schema], range(len(footer.groups)), 1 << 20):
-        lake_values(rows, schema, path, at)
-        at += rows.num_rows
+    start, schema = 0, tuple(map(stored, footer.schema))
+    for rows in read_pieces(file, path, [column.name for column in schema], range(len(footer.groups)), 1 << 20):
+        lake_values(rows, schema, path, start)
+        start += rows.num_rows
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #3bde41a5
 _ENDED = (
@@ -278,17 +286,17 @@ def explained(
     "A Spark error about a file as a readable message: the file, the row or the column, and what to do."
     if "Python worker exited unexpectedly" in str(error):
         return OutOfMemory(_ENDED)
-    if not (found := UNREAD.search(str(error))):
+    if not (match := UNREAD.search(str(error))):
         return None
-    address = unquote(found[1]).removeprefix("file:")
+    address = unquote(match[1]).removeprefix("file:")
     if lake and fs_and_path(lake)[1] in address:
         return LakeDamaged(f"the lake's file {address} cannot be read, it is damaged")
-    known = ((path, url) for path, url in (urls or {}).items() if address.endswith(fs_and_path(url)[1]))
-    path, url = next(known, (address, re.sub("^/+", "/", address)))
+    matching = ((path, url) for path, url in (urls or {}).items() if address.endswith(fs_and_path(url)[1]))
+    path, url = next(matching, (address, re.sub("^/+", "/", address)))
     try:
         look_through(path, url)
-    except Refused as said:
-        return said
+    except Refused as refusal:
+        return refusal
     except OSError:
         return None
     return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {WAY}")
@@ -300,6 +308,7 @@ def check_sound(
     size: int,  # bytes of their rows, before compression
 ) -> None:
     "Check rows, nulls and values of all files. Raises `Unreadable`, naming the file."
+    # Spark does not compare nulls with the footer: one wrong bit in a page can turn sixty values into nulls.
     files = list(urls.items())
 
     def look(batches: Batches) -> Batches:
@@ -342,20 +351,21 @@ def footer(
 
     names = [(name, SPARK.get(types[name], types[name])) for name in schema.names]
     fields = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in names]
+    # Without the version, Spark 3.5 fails on a day of the year 1; without the schema it guesses.
     row = json.dumps({"type": "struct", "fields": fields})
-    told = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
-    return {**told, BOUNDS: "whole"}
+    metadata = {"org.apache.spark.version": version, "org.apache.spark.sql.parquet.row.metadata": row}
+    return {**metadata, BOUNDS: "whole"}
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #cell-017
 def nan_columns(rows: pa.Table) -> list[str]:
     "The columns of floating point in which NaN occurs."
-    floating = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
+    floating = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
     return [name for name in floating if pc.any(pc.is_nan(rows[name])).as_py()]
 
 
 def _negative_zeros(rows: pa.Table) -> list[str]:
     "The columns of floating point in which -0.0 occurs."
-    floating = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
+    floating = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
     return [name for name in floating if np.any(np.signbit(pc.filter(rows[name], pc.equal(rows[name], 0)).to_numpy()))]
 
 
@@ -368,7 +378,8 @@ def write_table(
 ) -> None:
     "Write a Parquet file as Spark would. A column with NaN gets no bounds: pyarrow's would leave NaN out."
     fs, path = new_fs_and_path(url)
-    coded = [n for n in table.column_names if n not in (*unique, *_negative_zeros(table))]
+    # Where a column has a dictionary, Spark looks for 0.0 in it and skips what holds -0.0 alone.
+    coded = [name for name in table.column_names if name not in (*unique, *_negative_zeros(table))]
     unbound = nan_columns(table)
     options = {
         "filesystem": fs,
@@ -377,11 +388,12 @@ def write_table(
         "use_dictionary": coded,
         "write_page_checksum": True,
     }
+    # NaN is greater than every number to Spark, and pyarrow leaves it out of the bounds: `f > 5` would not find it.
     if unbound:
-        options["write_statistics"] = [n for n in table.column_names if n not in unbound]
+        options["write_statistics"] = [name for name in table.column_names if name not in unbound]
     schema = table.schema
     if ids:
-        schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(ids[f.name])}) for f in schema])
+        schema = pa.schema([field.with_metadata({"PARQUET:field_id": str(ids[field.name])}) for field in schema])
     with pq.ParquetWriter(path, schema, **options) as file:
         file.write_table(pa.Table.from_arrays(table.columns, schema=schema))
         file.add_key_value_metadata(footer(table.schema, types))  # metadata of the Arrow schema is not written with it

@@ -110,7 +110,7 @@ def _columns_of(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dmscdc.changes.csv import format_from
+    from dmscdc.changes.options import options_from
     from dmscdc.errors import NoPast, Refused
     from dmscdc.history.changelog import open_changelog
     from dmscdc.storage.filesystem import fs_and_path
@@ -119,7 +119,7 @@ def _columns_of(
         there, path = fs_and_path(url)
         return pq.read_schema(path, filesystem=there).names
 
-    how = format_from(item.columns, item.csv)
+    how = options_from(item.columns, item.csv)
     added = (*how.more, how.timestamp)
     if item.columns:
         return {*added, *(c.name for _, columns in (("", how.columns), *how.versions) for c in columns)}
@@ -233,7 +233,7 @@ def _csv_settings(
     given: list[str],  # NAME=VALUE, as typed
 ) -> dict[str, Any]:
     "What a person sets of the way CSV files are written. Raises `BadSetting`."
-    from dmscdc.changes.csv import check_csv
+    from dmscdc.changes.options import check_csv
 
     words, found = {"true": True, "false": False}, {}
     for text in given:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from ..changes.csv import BadRow, first_rows, format_from, is_csv
+from ..changes.csv_rows import BadRow, first_rows
+from ..changes.options import is_csv, options_from
 from ..changes.schema import WAY, Column, Footer, brief, column_type, in_words, open_raw, plain, read_footer
 from ..errors import Refused, Unreadable
 from ..landing.files import Listing, RawFile
@@ -78,7 +79,7 @@ def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
     "A sample of a CSV file. Raises `Refused`."
     if not file.size:
         return Sample(file, Footer(file.path, (), 0, 0), whole=True)
-    how = replace(format_from(item.columns, item.csv), inserts=False)
+    how = replace(options_from(item.columns, item.csv), inserts=False)
     bad: list[BadRow] = []
     rows = first_rows(str(item.table), file.path, url, how, bad)
     schema = tuple(Column(one.name, column_type(one.type)) for one in rows.schema)
@@ -150,7 +151,7 @@ def look_into(
     damaged = {one.file for one in samples if isinstance(one.problem, Unreadable)}
     if not (item.key or item.insert_only or judged_by(listing) in damaged):
         with suppress(Refused, KeyError, ValueError), in_words(item.table.name):  # no rows, or a name twice
-            suggestion = suggest_key(landing, item.table, listing, format_from(item.columns, item.csv))
+            suggestion = suggest_key(landing, item.table, listing, options_from(item.columns, item.csv))
     load = tuple(one for one in samples if one.file in listing.load)
     changes = tuple(one for one in samples if one.file in listing.changes)
     return Evidence(item, listing, landing, load, changes, suggestion, now, settle)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..changes.csv import is_csv
+from ..changes.options import is_csv
 from ..changes.schema import read_footer
 from .evidence import Finding
 from .task_checks import Settings, parse_settings

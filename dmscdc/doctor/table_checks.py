@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.csv import is_csv, place_of
+from ..changes.csv_rows import place_of
+from ..changes.options import is_csv
 from ..changes.read import OPS, STANDARD, check_key, is_sequence, may_hold_sequence, odd_sequence
 from dmscdc.changes.schema import (
     OP,

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..changes.csv import CsvFormat, CsvUrls, format_from, is_csv
+from ..changes.options import ReadOptions, is_csv, options_from
 from ..changes.quarantine import KEYLESS, read_aside
 from ..changes.read import KIND, ChangeFiles, added_column, change_files, hide_emptied, images_of_all, read_changes
+from ..changes.rewrite import ReadableUrls
 from ..changes.schema import FILE, OP, Column, evolve, read_footers
 from ..changes.tasks import check_sound
 from ..errors import NoPast
@@ -352,7 +353,7 @@ def open_changelog(
     *,
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
-    csv: CsvFormat | None = None,  # how CSV files are read; None: as that commit has read them
+    csv: ReadOptions | None = None,  # how CSV files are read; None: as that commit has read them
     aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
     reloads: str = "",  # the folder of the differences of the table's reloads
@@ -371,9 +372,9 @@ def open_changelog(
         raise NoPast(f"{table}: no file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
     before, number = obsolete(load, changes, position, moved), _number_of(load, position)
     urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
-    how = csv or format_from(before=position.csv if position else None)
+    how = csv or options_from(before=position.csv if position else None)
     if how.inserts or how.unlogged or how.renamed or any(is_csv(path) for path in urls):
-        urls = CsvUrls(str(table), urls, how)
+        urls = ReadableUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
     past = Changelog(table, load, number, changes[len(before) :], urls, before, (), not lost, moved)
     gone = [*lost_changes(table, position, changes), *lost_older(past, position)]

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.csv import CsvUrls
 from ..changes.read import before_images, digits_of, is_sequence
+from ..changes.rewrite import ReadableUrls
 from ..changes.schema import OP, STANDARD, open_raw, read_raw
 from ..errors import BadKey, Refused
 from .changelog import Changelog, is_first_put, moment
@@ -140,7 +140,7 @@ def find_rows(
             broken.append((file, str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")))
             return []
 
-    places = past.urls.lying() if isinstance(past.urls, CsvUrls) else past.urls.values()
+    places = past.urls.lying() if isinstance(past.urls, ReadableUrls) else past.urls.values()
     with ThreadPoolExecutor(32 if any(map(is_bucket, places)) else 4) as pool:
         for place, (file, hits) in enumerate(zip(files, pool.map(one, files))):
             name = f"{file.path}#{past.number}" if file in loads else file.path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..changes.csv import format_from
+from ..changes.options import options_from
 from ..changes.quarantine import aside_folder
 from ..changes.schema import FILE, ROW, in_python
 from .changelog import Changelog, held_by, open_changelog
@@ -91,7 +91,7 @@ def _opened(
     head = open_lake(item, lake, catalog).head()
     position = Position.from_json(dict(head.position))
     columns = tuple(c.name for c in head.schema) if item.schema_policy == "keep" else ()
-    csv = format_from(item.columns, item.csv, position.csv)
+    csv = options_from(item.columns, item.csv, position.csv)
     there = item.out_path or lake
     more = {"csv": csv, "aside": aside_folder(there, table), "columns": columns, "reloads": reload_folder(there, table)}
     return open_changelog(landing, table, archive=archive, position=position, **more), head.key

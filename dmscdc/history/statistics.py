@@ -74,7 +74,7 @@ def _operations(url: str) -> dict[str, int]:
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-011
 def operations(
-    urls: Mapping[str, str],  # where each file can be read as Parquet, by path; of CSV, `CsvUrls`
+    urls: Mapping[str, str],  # where each file can be read as Parquet, by path; of CSV, `ReadableUrls`
     files: Sequence[RawFile],  # change files of a table
     most: int = 100,  # files that are read
 ) -> _Mix:

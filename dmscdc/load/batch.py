@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..changes.csv import is_csv
 from ..changes.fold import Place
+from ..changes.options import is_csv
 from ..changes.quarantine import LeftOut
 from ..changes.read import ChangeFiles, change_files, hide_emptied, sequence_column
 from ..changes.schema import Evolution, Schema, evolve
@@ -146,7 +146,7 @@ def fold_files(
         soft=task.soft,
         only_inserts=not task.key,
         texts=partition_texts(task, files.schema),
-        had=tuple(column.name for column in table_schema),
+        existing=tuple(column.name for column in table_schema),
     )
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f5eee223

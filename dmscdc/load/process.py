@@ -17,7 +17,7 @@ __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'c
            'process_table']
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-004
-from ..changes.csv import format_from
+from ..changes.options import options_from
 from ..changes.quarantine import aside_folder, dropped
 from ..changes.tasks import explained
 from dmscdc.errors import (
@@ -281,7 +281,7 @@ def _with_archive(
 def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake: str, run: str) -> TableContext:
     "What the loaders need to know."
     item, position = table_state.item, table_state.position
-    csv = format_from(item.columns, item.csv, position.csv if position else None)
+    csv = options_from(item.columns, item.csv, position.csv if position else None)
     folder = aside_folder(item.out_path or lake, item.table)
     options = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
     options |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}

@@ -9,8 +9,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..changes.csv import BadRow, CsvFormat, as_parquet, format_to_json, needs_parquet, place_of
+from ..changes.csv_rows import BadRow, place_of
 from ..changes.derived import with_computed
+from ..changes.options import ReadOptions, options_to_json
 from dmscdc.changes.quarantine import (
     NOT_MISSING,
     WHOLE,
@@ -29,6 +30,7 @@ from dmscdc.changes.quarantine import (
     write_aside,
 )
 from ..changes.read import ChangeFiles
+from ..changes.rewrite import needs_rewrite, rewrite_files
 from ..changes.schema import Footer, open_raw, promised_nulls, read_footers
 from ..changes.stage import Batch
 from ..changes.tasks import look_through
@@ -54,7 +56,7 @@ class OpenFiles:
 
     urls: Mapping[str, str]  # path below the table's folder -> where to read it
     footers: list[Footer]  # in the order given
-    csv: CsvFormat | None = None  # how CSV files were read; None: there are none
+    csv: ReadOptions | None = None  # how CSV files were read; None: there are none
     bad: tuple[BadRow, ...] = ()  # rows of CSV files that could not be read, and are empty
 
 
@@ -66,15 +68,15 @@ def open_files(
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
     urls = {file.path: task.landing.url(task.table, file.path) for file in files}
     read = lambda: [with_computed(footer, task.partition_by, str(task.table)) for footer in read_footers(urls)]
-    texts = {path: url for path, url in urls.items() if needs_parquet(url, path, task.csv)}
+    texts = {path: url for path, url in urls.items() if needs_rewrite(url, path, task.csv)}
     if not texts:
         return OpenFiles(urls, read())
     staging = task.lake.staging_dir(Transaction(head, {}, task.run, (), task.key, task.partition))
-    rewritten = as_parquet(str(task.table), texts, task.csv, f"{staging}/csv")
+    rewritten = rewrite_files(str(task.table), texts, task.csv, f"{staging}/csv")
     if not task.aside:
         _refuse_rows(task, rewritten.bad)
     urls = {**urls, **rewritten.urls}
-    return OpenFiles(urls, read(), rewritten.how, rewritten.bad)
+    return OpenFiles(urls, read(), rewritten.options, rewritten.bad)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #d07ea54f
 def _refuse_rows(task: TableContext, bad: Sequence[BadRow]) -> None:
@@ -92,7 +94,7 @@ def _refuse_rows(task: TableContext, bad: Sequence[BadRow]) -> None:
 def read_by(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
     "The position with the way in which its CSV files were read."
     how = before.csv if before else None
-    return replace(position, csv=how if opened.csv is None else format_to_json(opened.csv))
+    return replace(position, csv=how if opened.csv is None else options_to_json(opened.csv))
 
 
 def files_of(

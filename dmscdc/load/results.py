@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ..changes.csv import CsvFormat
+from ..changes.options import ReadOptions
 from ..changes.quarantine import SetAside
 from ..changes.schema import FILE, OP, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
@@ -65,7 +65,7 @@ class TableContext:
     soft: bool = False  # deletes mark the row
     op_column: str = OP  # what our operation column is called in a lake that is made; NO_OP: it has none
     run: str = ""  # the run's id
-    csv: CsvFormat = CsvFormat()  # how its CSV files are read
+    csv: ReadOptions = ReadOptions()  # how its CSV files are read
     aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
     schema_policy: str = "evolve"  # or strict, keep
     reload: str = "replace"  # or difference: of a new load only the rows that differ are written

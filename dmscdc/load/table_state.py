@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..changes.csv import format_from, format_to_json, in_words, is_csv
+from ..changes.options import in_words, is_csv, options_from, options_to_json
 from ..errors import ColumnsGone, DmscdcError, FilesGone
 from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, set_otherwise
 from ..landing.advice import Advice
@@ -285,10 +285,10 @@ def plan_state(
         item.table, table_state.head, item.key, item.partition, bool(files.load), item.op_column
     )
     plan = only_load(plan, setting_conflict)
-    csv = format_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
+    csv = options_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
     texts = [file.path for file in plan.inputs if is_csv(file.path)]
     csv_before = table_state.position.csv if table_state.position else None
-    is_known = not plan.load and csv_before is not None and csv_before == format_to_json(csv)
+    is_known = not plan.load and csv_before is not None and csv_before == options_to_json(csv)
     read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_known else ""
     is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
     fine = note_too_fine(item.table, table_state.head) if is_old else ""

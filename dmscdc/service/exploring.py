@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from ..changes.csv import CsvUrls, format_from
+from ..changes.options import options_from
+from ..changes.rewrite import ReadableUrls
 from ..errors import LandingEmpty
 from ..landing.files import Landing, RawFile, TableRef
 from ..landing.s3 import open_landing
@@ -97,12 +98,12 @@ def readable(
     config: Config,
     table: TableRef,
     files: Iterable[RawFile],
-) -> CsvUrls:  # where each can be read as Parquet, by path
+) -> ReadableUrls:  # where each can be read as Parquet, by path
     "Raw files of a table as the loads read them: CSV by the table's format and columns."
     item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table)
-    how = format_from(item.columns, item.csv, item.position.csv if item.position else None)
+    how = options_from(item.columns, item.csv, item.position.csv if item.position else None)
     there = open_landing(config.landing)
-    return CsvUrls(str(table), {file.path: there.url(table, file.path) for file in files}, how)
+    return ReadableUrls(str(table), {file.path: there.url(table, file.path) for file in files}, how)
 
 
 def frame(

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..changes.csv import CsvFormat, first_rows, is_csv
+from ..changes.csv_rows import first_rows
 from ..changes.derived import column_of, computed
+from ..changes.options import ReadOptions, is_csv
 from ..changes.read import SEQUENCE, images_of_all, may_hold_sequence
 from ..changes.schema import OP, Column, check_names, column_type, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
@@ -39,7 +40,7 @@ def first_of(
     landing: Landing,  # where the file is
     table: TableRef,
     file: RawFile,  # of the table
-    csv: CsvFormat = CsvFormat(),  # how its CSV files are read
+    csv: ReadOptions = ReadOptions(),  # how its CSV files are read
 ) -> pa.Table:  # at most SAMPLE rows
     "The first rows of a file, in a few reads; they are not compared with the file's footer. Raises `Refused` for CSV."
     if is_csv(file.path):
@@ -55,7 +56,7 @@ def some_rows(
     landing: Landing,  # where the file is
     table: TableRef,
     file: RawFile,  # of the table
-    csv: CsvFormat = CsvFormat(),  # how its CSV files are read
+    csv: ReadOptions = ReadOptions(),  # how its CSV files are read
 ) -> pa.Table:  # of a change file the inserts only
     "Those of the first rows that tell a key. Raises `Refused` for CSV."
     rows = first_of(landing, table, file, csv)
@@ -166,7 +167,7 @@ def keyless_changes(
     return Counter(op for op in rows[OP].to_pylist() if op in ("U", "D"))
 
 
-def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], csv: CsvFormat) -> str:
+def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], csv: ReadOptions) -> str:
     "What is said of such changes among the first rows of change files."
     found: Counter[str] = Counter()
     for file in files:
@@ -183,7 +184,7 @@ def suggest_key(
     landing: Landing,
     table: TableRef,
     listing: Listing | None = None,  # of the table, if already known
-    csv: CsvFormat = CsvFormat(),  # how its CSV files are read
+    csv: ReadOptions = ReadOptions(),  # how its CSV files are read
 ) -> Suggestion:
     "The key that a new table's first file suggests; for CSV without a header first of all its definition."
     listing = landing.files(table) if listing is None else listing

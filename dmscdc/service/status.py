@@ -16,8 +16,8 @@ from hashlib import sha256
 from typing import Any
 
 from .. import __version__
-from ..changes.csv import format_from, is_csv
 from ..changes.derived import with_computed
+from ..changes.options import is_csv, options_from
 from ..changes.schema import by_policy, evolve, in_words, read_footer, read_footers
 from dmscdc.errors import (
     DmscdcError,
@@ -176,7 +176,7 @@ def _proposed(
         if file and not is_csv(file.path):
             read_footer(file.path, landing.url(table, file.path))
         with in_words(file.path if file else ""):
-            return suggest_key(landing, table, listing, format_from(item.columns, item.csv))
+            return suggest_key(landing, table, listing, options_from(item.columns, item.csv))
     except PermissionError as error:
         words = f"{file.path} cannot be read ({error}): let us in, then: {Advice.PLAN_ONLY(table)}"
         raise Unreadable(words) from error

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.changes.csv import CsvFormat, as_parquet
+from dmscdc.changes.options import ReadOptions
+from dmscdc.changes.rewrite import rewrite_files
 from dmscdc.changes.schema import read_footer, read_footers
 from dmscdc.changes.tasks import with_access
 from dmscdc.cli.main import app
@@ -78,7 +79,7 @@ def test_a_long_row_is_read_and_an_endless_one_refused(tmp_path, at):
         file.write(b"id,text\n" + at * b"1,a\n" + b"2,")
         for _ in range(130):
             file.write((1 << 20) * b"x")
-    read = lambda name: as_parquet("shop.t", {name: str(tmp_path / name)}, CsvFormat(header=True), str(tmp_path / "made")).urls[name]
+    read = lambda name: rewrite_files("shop.t", {name: str(tmp_path / name)}, ReadOptions(header=True), str(tmp_path / "made")).urls[name]
     rows = pq.read_table(read("LOAD00000001.csv"))
     assert rows.num_rows == at + 2 and rows["id"].to_pylist()[-2:] == ["2", "3"] and len(rows["text"][at].as_py()) == 3_000_000
     with pytest.raises(Unreadable, match="LOAD00000002.csv.gz: a row is longer than 64 MiB"):

@@ -16,7 +16,7 @@ from raw_replay import COLUMNS, KEYS, FileShape, Histories, T, table_of
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
-from dmscdc.changes.csv import format_from
+from dmscdc.changes.options import options_from
 from dmscdc.cli.main import app
 from dmscdc.errors import BadKey, NoPast, Refused
 from dmscdc.history.as_of import as_of as by_spark
@@ -278,7 +278,7 @@ def test_files_that_were_moved_to_an_archive_are_read_there_and_a_gap_is_said(sp
     (landing / "shop" / "item" / "20181215-110000000.csv").write_text("U,2,x,1\n")
     with pytest.raises(Refused, match="CSV without a header"):
         as_of(spark, open_changelog(str(landing), T), ["id"])
-    known = format_from([("id", "int"), ("name", "string"), ("qty", "int")])
+    known = options_from([("id", "int"), ("name", "string"), ("qty", "int")])
     assert rows_of(as_of(spark, open_changelog(str(landing), T, csv=known), ["id"]), "id", "name") == [(1, "load"), (2, "x")]
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from dmscdc.changes.csv import as_parquet, format_from
+from dmscdc.changes.options import options_from
+from dmscdc.changes.rewrite import rewrite_files
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog, upto
@@ -256,10 +257,11 @@ def test_every_type_of_every_engine(spark, tmp_path):
 READS = """
 import resource, sys
 import pyarrow.parquet as pq
-from dmscdc.changes.csv import as_parquet, format_from
+from dmscdc.changes.options import options_from
+from dmscdc.changes.rewrite import rewrite_files
 columns = [("id", "int"), ("name", "string"), ("price", "decimal(10,2)")]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try: print(pq.read_metadata(as_parquet("shop.item", {"LOAD00000001.csv": sys.argv[1]}, format_from(columns), sys.argv[2]).urls["LOAD00000001.csv"]).num_rows)
+try: print(pq.read_metadata(rewrite_files("shop.item", {"LOAD00000001.csv": sys.argv[1]}, options_from(columns), sys.argv[2]).urls["LOAD00000001.csv"]).num_rows)
 except Exception as error: print(error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
@@ -283,7 +285,7 @@ def test_a_file_is_read_with_little_memory_in_a_process_of_its_own(tmp_path, pri
 def test_a_row_of_another_length_that_is_not_utf8_is_its_rows_trouble_alone(tmp_path, capfd):
     path = tmp_path / f"{closed(1)}.csv"
     path.write_bytes("U,1,é,1.00\n".encode() + b"U,2,\xff,2.00,5\nU,3,caf\xe9,3.00\nU,4,d,4.00\n")
-    files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(tmp_path / "out"))
+    files = rewrite_files("shop.item", {path.name: str(path)}, options_from(COLUMNS), str(tmp_path / "out"))
     import pyarrow.parquet as pq
 
     assert pq.read_table(files.urls[path.name])["name"].to_pylist() == ["é", None, None, "d"]
@@ -299,7 +301,7 @@ def test_a_bad_row_leaves_an_empty_one_in_its_place(tmp_path):
 
     path = tmp_path / f"{closed(1)}.csv"
     path.write_text("U,1,a,1.00\nU,2\nU,3,c,3.00\nU,4,d,cheap\n\nU,6,f,6.00\n")
-    files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(tmp_path / "out"))
+    files = rewrite_files("shop.item", {path.name: str(path)}, options_from(COLUMNS), str(tmp_path / "out"))
     assert pq.read_table(files.urls[path.name])["id"].to_pylist() == [1, None, 3, None, None, 6]
     assert [(bad.row, bad.reason, bad.text) for bad in files.bad] == [
         (1, "2 fields, where 4 were expected", "U,2"),
@@ -326,7 +328,7 @@ ODD = {
 def test_texts_that_are_no_values_of_their_type(tmp_path, kind):
     path = tmp_path / "LOAD00000001.csv"
     path.write_text("".join(f'{n},"{text}"\n' for n, text in enumerate(ODD[kind])) + "99,\n")
-    files = as_parquet("shop.item", {path.name: str(path)}, format_from([("id", "int"), ("a", kind)]), str(tmp_path / "out"))
+    files = rewrite_files("shop.item", {path.name: str(path)}, options_from([("id", "int"), ("a", kind)]), str(tmp_path / "out"))
     assert [bad.row for bad in files.bad] == list(range(len(ODD[kind]))), [bad.reason for bad in files.bad]
 
 
@@ -357,7 +359,7 @@ def test_a_first_row_that_looks_like_a_header_is_named_with_the_command_that_tak
 
     (tmp_path / "LOAD00000001.csv").write_text(text)
     with pytest.raises(Refused) as told:
-        as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
+        rewrite_files("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, options_from([]), str(tmp_path / "out"))
     assert ("Its first row looks like one" in str(told.value)) == is_header and "dmscdc table set shop.item --csv header=true" in str(told.value)
 
 
@@ -367,4 +369,4 @@ def test_a_file_without_rows_and_without_a_definition_is_refused_in_words(tmp_pa
 
     (tmp_path / "LOAD00000001.csv").write_text(text)
     with pytest.raises(Refused, match="read as CSV without a header.*dmscdc table columns shop.item"):
-        as_parquet("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, format_from([]), str(tmp_path / "out"))
+        rewrite_files("shop.item", {"LOAD00000001.csv": str(tmp_path / "LOAD00000001.csv")}, options_from([]), str(tmp_path / "out"))

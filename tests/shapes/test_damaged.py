@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.changes.csv import as_parquet, format_from
 from dmscdc.changes.csv_values import typed
+from dmscdc.changes.options import options_from
+from dmscdc.changes.rewrite import rewrite_files
 from dmscdc.errors import Refused
 from seeds import seed_of
 from world import World, closed
@@ -114,7 +115,7 @@ MOST_REFUSED = {"cut": 7, "a flipped bit": 4, "a zero byte": 0}  # of eight file
 
 def read(path: Path, out: Path) -> tuple[list[tuple], int]:
     "The good rows of a file and how many others are named, by the code that is tried; one without Op is named when it is applied, and counts as 100."
-    files = as_parquet("shop.item", {path.name: str(path)}, format_from(COLUMNS), str(out))
+    files = rewrite_files("shop.item", {path.name: str(path)}, options_from(COLUMNS), str(out))
     bad = {one.row for one in files.bad}
     rows = [
         (row["Op"], row["id"], row["name"], row["price"]) for n, row in enumerate(pq.read_table(files.urls[path.name]).to_pylist()) if n not in bad

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dmscdc.changes.csv import format_from
+from dmscdc.changes.options import options_from
 from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
 from dmscdc.cli.main import app
 from dmscdc.history.changelog import open_changelog
@@ -317,7 +317,7 @@ class Reader:
         self.world, self.rows, self.at = world, {}, None
 
     def read(self) -> list[str]:
-        how, lists = format_from(self.world.state.get(self.world.ref).columns), aside_folder(str(self.world.root / "lake"), self.world.ref)
+        how, lists = options_from(self.world.state.get(self.world.ref).columns), aside_folder(str(self.world.root / "lake"), self.world.ref)
         past = open_changelog(str(self.world.landing), self.world.ref, position=position(self.world), csv=how, aside=lists)
         told = small_feed(past, ["id"], self.at, position(self.world))
         kinds = []
