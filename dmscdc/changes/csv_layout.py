@@ -15,6 +15,7 @@ from .options import ReadOptions, is_change_file, version_at
 from .read import BEFORE_IMAGE, OPS
 from .schema import OP, STANDARD, WAY, Column, Schema
 from ..errors import Unreadable
+from ..landing.advice import Advice
 from ..landing.files import for_shell
 
 # %% auto #0
@@ -69,7 +70,7 @@ def _has_header(table: str, path: str, options: ReadOptions, head: Sequence[Fiel
         raise Unreadable(
             f"the first row of {path} is {','.join(map(str, cells))}, which may be a header or a row of texts. "
             "If its files begin with the names of their columns (AddColumnName=true): dmscdc table set "
-            f"{for_shell(table)} --csv header=true; if not: dmscdc table set {for_shell(table)} --csv header=false"
+            f"{for_shell(table)} --csv header=true; if not: {Advice.SET(table, '--csv header=false')}"
         )
     return all(are_names)
 

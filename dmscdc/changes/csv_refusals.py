@@ -15,6 +15,7 @@ from .options import ReadOptions, is_change_file, valid_from, version_at
 from .read import OPS, is_sequence
 from .schema import STANDARD, Schema
 from ..errors import Nameless, Unreadable
+from ..landing.advice import Advice
 from ..landing.files import for_shell
 
 # %% auto #0
@@ -36,7 +37,7 @@ def other_delimiter(
         if len(counts) == 1 and counts.pop() in fits:
             return (
                 f". Its rows are one field each; divided at {delimiter!r} they fit: "
-                f"dmscdc table set {for_shell(table)} --csv delimiter={as_typed}"
+                f"{Advice.SET(table, '--csv')} delimiter={as_typed}"
             )
     return ""
 
@@ -58,8 +59,8 @@ def _is_like_header(rows: Sequence[Fields]) -> bool:
 def no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
     "The error for a file whose first row is no header, as far as anybody has said."
     is_header = _is_like_header(rows)
-    definition = f"dmscdc table columns {for_shell(table)} --ddl FILE"
-    header = f"dmscdc table set {for_shell(table)} --csv header=true"
+    definition = f"{Advice.COLUMNS(table, '--ddl FILE')}"
+    header = f"{Advice.SET(table, '--csv header=true')}"
     ways = f"Give the table's definition: {definition}. Or, if it begins with a header: {header}"
     if is_header:
         names = ", ".join(map(str, rows[0]))[:80]
@@ -98,7 +99,7 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
     if is_change and not options.inserts and any(fits(layout, version.columns) for layout in without_op):
         return (
             " Without Op it would fit; DMS leaves it out with CdcInsertsOnly=true. If so, every row is an insert: "
-            f"dmscdc table set {for_shell(table)} --csv inserts=true."
+            f"{Advice.SET(table, '--csv inserts=true')}."
         )
     for since, columns in (("", options.columns), *options.versions):
         candidates = layouts(options, columns, is_change) if since != version.since else ()
@@ -167,7 +168,7 @@ def no_layout(
     since = f" --since {path.rpartition('/')[2]}" if is_change else ""
     counts = {len(layout) for layout in layouts(options, version.columns, is_change)}
     return Unreadable(
-        f"{words} If its columns are others: dmscdc table columns {for_shell(table)} --ddl FILE{since}. If rules of "
+        f"{words} If its columns are others: {Advice.COLUMNS(table, '--ddl FILE')}{since}. If rules of "
         f"the task add columns behind those of the source (now: {added_columns}): dmscdc table set {for_shell(table)} "
         f"--csv more=A,B{other_delimiter(table, rows, counts)}"
     )
@@ -178,6 +179,6 @@ def two_layouts(table: str, path: str, fitting: Sequence[Schema]) -> Unreadable:
     names = " or ".join(",".join(column.name for column in layout) for layout in fitting)
     return Unreadable(
         f"the fields of {path} may be {names}; both fit, so neither is taken. Say which columns rules of the "
-        f"task add: dmscdc table set {for_shell(table)} --csv more=A,B, or --csv more= for none; or let its endpoint "
+        f"task add: {Advice.SET(table, '--csv')} more=A,B, or --csv more= for none; or let its endpoint "
         "write headers (AddColumnName=true)"
     )

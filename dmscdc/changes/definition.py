@@ -13,6 +13,7 @@ from typing import Any
 
 from .schema import Column, Schema, arrow_type
 from ..errors import BadSetting, NotADmsName
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell, parse_name, printable
 
 # %% auto #0
@@ -307,7 +308,7 @@ def _define(
         if not kind:
             raise BadSetting(
                 f"{table}: column {printable(name.text)} has type {printable(text) or 'none'}, which is not known of "
-                f"{engine}. Give the columns as a list: dmscdc table columns {for_shell(table)} --json FILE"
+                f"{engine}. Give the columns as a list: {Advice.COLUMNS(table, '--json FILE')}"
             )
         columns.append(Column(name.text, kind))
         notes += [f"column {name.text} {loss}"] if loss else []

@@ -18,7 +18,7 @@ from .read import ChangeFiles, quoted, read_changes
 from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
 from .tasks import Batches, bounded_memory, is_small, lake_values, numbers_in, with_access
 from ..errors import OutOfMemory, Refused, Unreadable
-from ..landing.files import for_shell
+from ..landing.advice import Advice
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -224,7 +224,7 @@ def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int)
     raise Refused(
         f"{table}: row {row[ROW] + 1:,} of {row[FILE]}: key column {key} is null. {number:,} {rows} "
         "in this load; nothing was loaded. Set another key: "
-        f"dmscdc table set {for_shell(table)} --key …, or --insert-only",
+        f"{Advice.SET(table, '--key …')}, or --insert-only",
         number,
     )
 
@@ -246,5 +246,5 @@ def _refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
         f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row[_COUNT]} "
         f"rows of the load, row {number + 1:,} of {path} and row {last_number + 1:,} of {last_path} "
         "among them; nothing was loaded. Set another key: "
-        f"dmscdc table set {for_shell(table)} --key …, or --insert-only"
+        f"{Advice.SET(table, '--key …')}, or --insert-only"
     )

@@ -16,6 +16,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Refused
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 
 if TYPE_CHECKING:
@@ -208,9 +209,9 @@ def note_aside(
     if all(entry[1].endswith(_NO_KEY) for entry in by_path.values()):
         return (
             f"updates and deletes that were not applied, because the table has no key: {aside_words(by_path)} "
-            f"({example}{', …' * (len(by_path) > 1)}). To see them: dmscdc quarantine show {for_shell(table)}. If "
-            f"columns identify its rows: dmscdc table set {for_shell(table)} --key …, then dmscdc table rewind "
-            f"{for_shell(table)} --reload; to go on without them: dmscdc quarantine drop {for_shell(table)}"
+            f"({example}{', …' * (len(by_path) > 1)}). To see them: {Advice.QUARANTINE_SHOW(table)}. If "
+            f"columns identify its rows: {Advice.SET(table, '--key …')}, then dmscdc table rewind "
+            f"{for_shell(table)} --reload; to go on without them: {Advice.QUARANTINE_DROP(table)}"
         )
     return (
         f"put aside and not in the table: {aside_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "

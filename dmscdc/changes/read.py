@@ -39,7 +39,8 @@ from dmscdc.changes.schema import (
     unlogged_pattern,
 )
 from ..errors import Refused
-from ..landing.files import for_shell, parse_name
+from ..landing.advice import Advice
+from ..landing.files import parse_name
 from ..storage.filesystem import read_url
 
 if TYPE_CHECKING:
@@ -603,7 +604,7 @@ def check_key(
         if name not in names:
             raise Refused(
                 f"{table}: the key column {name} was expected, its files carry {', '.join(names)}. "
-                f"Set the key: dmscdc table set {for_shell(table)} --key …"
+                f"Set the key: {Advice.SET(table, '--key …')}"
             )
         for footer in footers:
             if name not in [column.name for column in footer.schema]:
@@ -626,15 +627,15 @@ def check_ops(
                 raise Refused(
                     f"{table}: {footer.path} has no column {OP}, but {like[0]} in its place: another program wrote the "
                     f"file anew, or the column is the source's. Where it says what each row did, let it be called "
-                    f"{OP}, as DMS writes it; then: dmscdc pass --only {for_shell(table)}",
+                    f"{OP}, as DMS writes it; then: {Advice.PASS_ONLY(table)}",
                     footer.rows,
                 )
             but = f" ({', '.join(like)} is a column of the source)" if like else ""
             raise Refused(
                 f"{table}: {footer.path} has no column {OP}{but}, so what its rows did is not known. DMS leaves it out "
                 "with CdcInsertsOnly=true; if so, every row is an insert: "
-                f"dmscdc table set {for_shell(table)} --csv inserts=true. "
+                f"{Advice.SET(table, '--csv inserts=true')}. "
                 "Else set IncludeOpForFullLoad=true at the endpoint, and reload the table: "
-                f"dmscdc table rewind {for_shell(table)} --reload",
+                f"{Advice.RELOAD(table)}",
                 footer.rows,
             )

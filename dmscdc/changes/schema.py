@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import LakeDamaged, OutOfMemory, Refused, Unreadable
+from ..landing.advice import Advice
 from ..landing.files import WHOLE_ROWS, for_shell
 from ..storage.filesystem import fetched, fs_and_path
 
@@ -678,7 +679,7 @@ def _grown(table: str, have: str, column: Column, path: str) -> str:
     raise Refused(
         f"{table}: column {column.name} of {path} is {column.type}, the lake holds {have}. A column may be "
         "added or grow (int to bigint, float to double, a wider decimal); this is neither. "
-        f"Correct the task's mapping and reload the table: dmscdc table rewind {for_shell(table)} --reload"
+        f"Correct the task's mapping and reload the table: {Advice.RELOAD(table)}"
     )
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #1088031e
@@ -689,7 +690,7 @@ def check_names(
 ) -> None:
     "Raise `Refused` for a column that has the name of one of ours, or of another column of the file."
     where = f"{table}: {path}"
-    reload = f"dmscdc table rewind {for_shell(table)} --reload"
+    reload = f"{Advice.RELOAD(table)}"
     ways = f"Rename it on its way (rename-column, a rule of the DMS task), then: {reload}"
     for name in names:
         # The lake would have two columns of that name, or a reader would take ours for the source's.
@@ -709,7 +710,7 @@ def _check_op(table: str, footer: Footer) -> None:
             raise Refused(
                 f"{table}: {footer.path}: column {OP} is {column.type}; a text was expected, I, U or D. Rename it on "
                 "its way (rename-column, a rule of the DMS task), then: "
-                f"dmscdc table rewind {for_shell(table)} --reload"
+                f"{Advice.RELOAD(table)}"
             )
 
 
@@ -788,8 +789,8 @@ def check_same(
     further = f" (and {len(sentences) - 1:,} more)" if sentences[1:] else ""
     raise Refused(
         f"{table}: {sentences[0]}{further}; its columns were expected to stay (--schema-policy strict). Nothing was "
-        f"applied. To take them: dmscdc table set {for_shell(table)} --schema-policy evolve; to leave new columns out: "
-        f"dmscdc table set {for_shell(table)} --schema-policy keep"
+        f"applied. To take them: {Advice.SET(table, '--schema-policy evolve')}; to leave new columns out: "
+        f"{Advice.SET(table, '--schema-policy keep')}"
     )
 
 
@@ -827,7 +828,7 @@ def _check_op_name(table: str, schema: Schema, op_column: str) -> None:
             raise Refused(
                 f"{table}: its column {name} has the name of {op_column}, our column for the operation, or differs "
                 "from it only in the case of letters. Spark, Athena and others could not read such a table. Give ours "
-                f"another name, or leave it out (none): dmscdc table set {for_shell(table)} --op-column {free}"
+                f"another name, or leave it out (none): {Advice.SET(table, '--op-column')} {free}"
             )
 
 
@@ -849,10 +850,10 @@ def check_case(
             continue
         is_gone = like in held_names and not any(like in [column.name for column in file.schema] for file in footers)
         rename = f"dmscdc table rename {for_shell(table)} {for_shell(like)} {for_shell(name)}"
-        if_renamed = f"If {like} was renamed: {rename}, then: dmscdc pass --only {for_shell(table)}. Else rename"
+        if_renamed = f"If {like} was renamed: {rename}, then: {Advice.PASS_ONLY(table)}. Else rename"
         raise Refused(
             f"{table}: its columns {like} and {name} differ only in the case of letters. Spark, Athena and "
             f"other readers take them for one, and could not read the table. {if_renamed if is_gone else 'Rename'} one "
             "on its way (rename-column, a rule of the DMS task), then: "
-            f"dmscdc table rewind {for_shell(table)} --reload"
+            f"{Advice.RELOAD(table)}"
         )

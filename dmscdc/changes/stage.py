@@ -69,7 +69,7 @@ from dmscdc.changes.tasks import (
     write_table,
 )
 from ..errors import Refused, Unreadable
-from ..landing.files import for_shell
+from ..landing.advice import Advice
 from ..storage.filesystem import read_url, spark_url, stage_in_bucket
 
 if TYPE_CHECKING:
@@ -396,9 +396,9 @@ def refuse_bad(
         raise Refused(
             f"{table}: {place}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
             "was applied, and later files wait. Let the lake's table lose its rows there, too: "
-            f"dmscdc table set {for_shell(table)} --when-gone empty; or, if the rows of before shall stay, put such "
-            f"rows aside: dmscdc table set {for_shell(table)} --bad-rows aside. "
-            f"Then: dmscdc pass --only {for_shell(table)}",
+            f"{Advice.SET(table, '--when-gone empty')}; or, if the rows of before shall stay, put such "
+            f"rows aside: {Advice.SET(table, '--bad-rows aside')}. "
+            f"Then: {Advice.PASS_ONLY(table)}",
             folded.bad,
         )
     fault = f"column {OP} is {'null' if bad.op is None else repr(bad.op)}; I, U or D was expected"
@@ -408,6 +408,6 @@ def refuse_bad(
     rows = "such row" if folded.bad == 1 else "such rows"
     raise Refused(
         f"{table}: {place}: {fault}. {folded.bad:,} {rows} in this batch; nothing was applied. "
-        f"Put the file right or take it out of the landing, then: dmscdc pass --only {for_shell(table)}",
+        f"Put the file right or take it out of the landing, then: {Advice.PASS_ONLY(table)}",
         folded.bad,
     )
