@@ -70,7 +70,7 @@ def main(changes: int) -> None:
                 settings = DmsSettings(data_format=kind)
                 SqliteState(f"{root}/state.db").put_settings(T, key="id", columns=COLUMNS)
                 write_load(
-                    f"{root}/landing", T, load, settings=settings, at=datetime(2018, 12, 14, tzinfo=timezone.utc)
+                    f"{root}/landing", T, load, settings=settings, moment=datetime(2018, 12, 14, tzinfo=timezone.utc)
                 )
                 for what in ("load", "changes"):
                     if what == "changes":

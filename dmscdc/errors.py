@@ -89,14 +89,14 @@ def escaped(
     keep: str = "",  # characters that stay, as the ends of our own lines
 ) -> str:
     "The text without what steers a terminal, or forges a line."
-    return _STEERS.sub(lambda one: one[0] if one[0] in keep else one[0].encode("unicode_escape").decode(), text)
+    return _STEERS.sub(lambda match: match[0] if match[0] in keep else match[0].encode("unicode_escape").decode(), text)
 
 
 def escaped_json(
     text: str,  # JSON, whose only steering characters outside of texts are ends of lines
 ) -> str:
     "The same for JSON, whose texts are read back as they were."
-    return _STEERS.sub(lambda one: one[0] if one[0] == "\n" else json.dumps(one[0])[1:-1], text)
+    return _STEERS.sub(lambda match: match[0] if match[0] == "\n" else json.dumps(match[0])[1:-1], text)
 
 
 ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page
@@ -112,8 +112,10 @@ class DmscdcError(Exception):
     def __str__(self) -> str:
         return escaped(super().__str__())
 
-    def __init_subclass__(cls, *, mend: str, verdict: Verdict | None = None, exit_code: int = 0, **more: Any) -> None:
-        super().__init_subclass__(**more)
+    def __init_subclass__(
+        cls, *, mend: str, verdict: Verdict | None = None, exit_code: int = 0, **options: Any
+    ) -> None:
+        super().__init_subclass__(**options)
         cls.mend = mend
         cls.verdict = verdict or cls.verdict
         cls.exit_code = exit_code or (verdict.exit_code if verdict else cls.exit_code)

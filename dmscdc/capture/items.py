@@ -54,9 +54,9 @@ def object_text(parts: Mapping[str, str]) -> str:  # values as JSON
 def bytes_text(value: Any) -> Any:
     "Bytes, as boto3 gives them, in Base64 as records have them; also in lists and maps."
     if isinstance(value, (list, set)):
-        return [bytes_text(one) for one in value]
+        return [bytes_text(element) for element in value]
     if isinstance(value, dict):
-        return {name: bytes_text(one) for name, one in value.items()}
+        return {name: bytes_text(element) for name, element in value.items()}
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
@@ -82,21 +82,21 @@ def is_free(name: str) -> bool:
 
 def columns_of(
     items: Iterable[Mapping[str, Any]],
-    known: Mapping[str, str],  # of earlier items
+    known_columns: Mapping[str, str],  # of earlier items
     declared: Sequence[tuple[str, str]] = (),  # by the table's definition
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> dict[str, str]:  # with their types
     "The columns that items have."
     if declared:
         return dict(declared)
-    found, taken = dict(known), {name.lower() for name in known}
+    columns, lower_names = dict(known_columns), {name.lower() for name in known_columns}
     for item in items:
         for name in item:
-            kind = "" if name in found else next(iter(item[name]))
-            if kind not in ("", "NULL") and name.lower() not in taken and is_free(name) and not odd.search(name):
-                found[name] = KINDS.get(kind, "string")
-                taken.add(name.lower())
-    return found
+            kind = "" if name in columns else next(iter(item[name]))
+            if kind not in ("", "NULL") and name.lower() not in lower_names and is_free(name) and not odd.search(name):
+                columns[name] = KINDS.get(kind, "string")
+                lower_names.add(name.lower())
+    return columns
 
 
 def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
@@ -116,14 +116,14 @@ def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
 
 def row_of(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     "An item as a row: its columns, and in `_rest` what has none."
-    row, rest = {}, {}
+    row, unfit = {}, {}
     for name, typed in item.items():
         fits, value = _fitting(typed, columns[name]) if name in columns else (False, None)
         if fits:
             row[name] = value
         else:
-            rest[name] = json_text(typed)
-    return {**row, REST: object_text(rest) if rest else None}
+            unfit[name] = json_text(typed)
+    return {**row, REST: object_text(unfit) if unfit else None}
 
 # %% ../../notebooks/03_capture/05_items.ipynb #ff4cc83c
 def scan(
@@ -148,13 +148,13 @@ def write_rows(
     columns: Mapping[str, str],
 ) -> None:
     "Write items as rows of a new table."
-    every = [name for name in dict.fromkeys([*columns, REST]) if name != SEQUENCE and not name.startswith(RECORD)]
-    named = ", ".join('"' + one.replace('"', '""') + '"' for one in [name, *every])
+    row_columns = [name for name in dict.fromkeys([*columns, REST]) if name != SEQUENCE and not name.startswith(RECORD)]
+    named = ", ".join('"' + column.replace('"', '""') + '"' for column in [name, *row_columns])
     table, _, fields = named.partition(", ")
     rows = (row_of(item, columns) for item in items)
     db.execute(f"create table {table} ({fields})")
-    into = f"insert into {table} values ({', '.join('?' * len(every))})"
-    db.executemany(into, ([_sql_value(row.get(one)) for one in every] for row in rows))
+    into = f"insert into {table} values ({', '.join('?' * len(row_columns))})"
+    db.executemany(into, ([_sql_value(row.get(column)) for column in row_columns] for row in rows))
 
 # %% ../../notebooks/03_capture/05_items.ipynb #1a4d1ad1
 class ItemTable:
@@ -167,33 +167,33 @@ class ItemTable:
         self._late: list[bytes] = []
         self._sent: dict[str, list[bytes]] = {"shardId-000000000000": [], "shardId-000000000001": []}
 
-    def _change(self, key: Mapping[str, Any], new: dict[str, Any] | None, at: datetime) -> None:
-        old = self.items.pop(str(key), None)
+    def _change(self, key: Mapping[str, Any], new: dict[str, Any] | None, moment: datetime) -> None:
+        old_image = self.items.pop(str(key), None)
         if new:
             self.items[str(key)] = new
-        micros = round(at.replace(tzinfo=timezone.utc).timestamp() * 1e6)
-        images = {"OldImage": old, "NewImage": new}
+        micros = round(moment.replace(tzinfo=timezone.utc).timestamp() * 1e6)
+        images = {"OldImage": old_image, "NewImage": new}
         body = {
             "ApproximateCreationDateTime": micros,
             "ApproximateCreationDateTimePrecision": "MICROSECOND",
             "Keys": {self.key: key},
             **{name: image for name, image in images.items() if image},
         }
-        event = "REMOVE" if not new else "MODIFY" if old else "INSERT"
-        told = {"eventName": event, "tableName": self.name, "eventSource": "aws:dynamodb", "dynamodb": body}
-        self._waiting.append(json.dumps(told).encode())
+        event = "REMOVE" if not new else "MODIFY" if old_image else "INSERT"
+        record = {"eventName": event, "tableName": self.name, "eventSource": "aws:dynamodb", "dynamodb": body}
+        self._waiting.append(json.dumps(record).encode())
 
-    def put_item(self, Item: dict[str, Any], at: datetime, **more: Any) -> None:
+    def put_item(self, Item: dict[str, Any], moment: datetime, **options: Any) -> None:
         "Create or replace an item."
-        self._change(Item[self.key], Item, at)
+        self._change(Item[self.key], Item, moment)
 
-    def delete_item(self, Key: dict[str, Any], at: datetime, **more: Any) -> None:
+    def delete_item(self, Key: dict[str, Any], moment: datetime, **options: Any) -> None:
         "Remove an item."
-        self._change(Key[self.key], None, at)
+        self._change(Key[self.key], None, moment)
 
-    def send(self, held: int = 0) -> None:  # so many of the oldest changes come with the next call
+    def send(self, held_back: int = 0) -> None:  # so many of the oldest changes come with the next call
         "Send the changes to the stream, newest first."
-        sent, self._late, self._waiting = self._late + self._waiting[held:], self._waiting[:held], []
+        sent, self._late, self._waiting = self._late + self._waiting[held_back:], self._waiting[:held_back], []
         for number, data in enumerate(reversed(sent)):
             shard = sorted(self._sent)[number % 2]
             self._sent[shard] += [data] * (2 if number % 5 == 0 else 1)
@@ -206,14 +206,14 @@ class ItemTable:
         "Its shards."
         return {"Shards": [{"ShardId": name} for name in self._sent]}
 
-    def get_shard_iterator(self, ShardId: str, StartingSequenceNumber: str = "0", **more: Any) -> dict[str, Any]:
+    def get_shard_iterator(self, ShardId: str, StartingSequenceNumber: str = "0", **options: Any) -> dict[str, Any]:
         "An iterator behind a record."
         return {"ShardIterator": f"{ShardId} {StartingSequenceNumber}"}
 
     def get_records(self, ShardIterator: str) -> dict[str, Any]:
         "All records beyond an iterator."
         shard, _, after = ShardIterator.partition(" ")
-        left = list(enumerate(self._sent[shard], 1))[int(after) :]
-        records = [{"SequenceNumber": str(number), "Data": data} for number, data in left]
+        unread = list(enumerate(self._sent[shard], 1))[int(after) :]
+        records = [{"SequenceNumber": str(number), "Data": data} for number, data in unread]
         following = f"{shard} {len(self._sent[shard])}"
         return {"Records": records, "NextShardIterator": following, "MillisBehindLatest": 0}

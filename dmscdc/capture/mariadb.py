@@ -109,13 +109,13 @@ def loaded_value(
 def logged_value(
     value: Any,  # as pymysqlreplication has it
     column: Any,  # of the table map
-    why: str | None,  # it is None
+    none_source: str | None,  # it is None
 ) -> Any:  # as `typed_rows` takes it
     "A value of the log."
     if value is None:
-        return NOT_LOGGED if why == "cols bitmap" else "" if why == "empty set" else None
+        return NOT_LOGGED if none_source == "cols bitmap" else "" if none_source == "empty set" else None
     if isinstance(value, set):
-        return ",".join(one for one in column.set_values if one in value)
+        return ",".join(member for member in column.set_values if member in value)
     if isinstance(value, timedelta):
         return _clock_text(value, column.fsp)
     if column.type == _BIT and column.bits > 1:
@@ -130,11 +130,11 @@ def logged_value(
 
 def _clock_text(span: timedelta, digits: int) -> str:
     "A TIME as the server writes it: -838:59:59.000000 at most."
-    seconds, rest = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
-    if span < timedelta(0) and rest:  # mysql-replication 1.0.17 gives what is missing to the second before
-        rest = 1_000_000 - rest
+    seconds, microseconds = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
+    if span < timedelta(0) and microseconds:  # mysql-replication 1.0.17 gives what is missing to the second before
+        microseconds = 1_000_000 - microseconds
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return "-" * (span < timedelta(0)) + text + (f".{rest:06d}"[: digits + 1] if digits else "")
+    return "-" * (span < timedelta(0)) + text + (f".{microseconds:06d}"[: digits + 1] if digits else "")
 
 # %% ../../notebooks/03_capture/06_mariadb.ipynb #1177336f
 _WANTED = {"log_bin": ("1", "ON"), "binlog_format": ("ROW",), "binlog_row_metadata": ("FULL",)}
@@ -219,12 +219,12 @@ def check_server(
 ) -> None:
     "Raises `SourceRefused`, which names each setting of the server that does not do."
     with closing(source.connect()) as db, db.cursor() as cursor:
-        found = {}
+        values = {}
         for name in _WANTED:
             cursor.execute("SHOW GLOBAL VARIABLES LIKE %s", (name,))
-            found[name] = next((value for _, value in cursor.fetchall()), "not known")
-    wrong = {name: wanted[-1] for name, wanted in _WANTED.items() if found[name].upper() not in wanted}
-    if odd := [f"{name} is {found[name]}, {needed} is needed" for name, needed in wrong.items()]:
+            values[name] = next((value for _, value in cursor.fetchall()), "not known")
+    wrong = {name: accepted[-1] for name, accepted in _WANTED.items() if values[name].upper() not in accepted}
+    if odd := [f"{name} is {values[name]}, {needed} is needed" for name, needed in wrong.items()]:
         raise SourceRefused(f"the log of {source.place} does not tell rows: {'; '.join(odd)}")
 
 # %% ../../notebooks/03_capture/06_mariadb.ipynb #3f974865
@@ -284,7 +284,7 @@ def load_table(
         rows = [tuple(map(loaded_value, row, declared.values())) for row in cursor.fetchall()]
     words = {name: catalog_word(kind) for name, kind in declared.items()}
     ref = TableRef(source.folder or source.database, table)
-    return write_load_set(landing, ref, _typed(ref, rows, words), settings, at=now, time=now)
+    return write_load_set(landing, ref, _typed(ref, rows, words), settings, moment=now, time=now)
 
 
 def _typed(table: TableRef, rows: Sequence, words: Mapping[str, str]) -> Any:
@@ -336,7 +336,7 @@ def read_log(
     from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
     kinds = {WriteRowsEvent: "I", UpdateRowsEvent: "U", DeleteRowsEvent: "D"}
-    wanted = [*kinds, QueryEvent, RotateEvent, XidEvent]
+    event_types = [*kinds, QueryEvent, RotateEvent, XidEvent]
     stream = BinLogStreamReader(
         source.login,
         server_id=_SERVER_ID,
@@ -344,24 +344,24 @@ def read_log(
         log_file=place[0],
         log_pos=place[1],
         only_schemas=[source.database],
-        only_events=wanted,
+        only_events=event_types,
         enable_logging=False,
     )  # its `is_mariadb` would ask for a GTID and begin with the oldest file
     waiting: list[tuple[str, Any, tuple[str, int]]] = []  # op, event, where it ends
     with closing(stream):
         try:
             for event in stream:
-                here = stream.log_file, stream.log_pos
+                place_behind = stream.log_file, stream.log_pos
                 if type(event) in kinds:
-                    waiting.append((kinds[type(event)], event, here))
+                    waiting.append((kinds[type(event)], event, place_behind))
                 elif isinstance(event, (XidEvent, QueryEvent)):
                     query = _text(event.query).strip() if isinstance(event, QueryEvent) else "COMMIT"
                     if re.match("BEGIN|SAVEPOINT|ROLLBACK TO", query):
                         continue
                     commit = datetime.fromtimestamp(event.timestamp, timezone.utc)
                     emptied = _emptied(query, event, source) if query != "COMMIT" else []
-                    yield [*_changes(waiting, commit, place), *emptied], here
-                    waiting, place = [], here
+                    yield [*_changes(waiting, commit, place), *emptied], place_behind
+                    waiting, place = [], place_behind
                 elif isinstance(event, RotateEvent) and not waiting:
                     place = stream.log_file, stream.log_pos
         except pymysql.MySQLError as error:
@@ -388,10 +388,10 @@ def _text(query: str | bytes) -> str:
 def _emptied(query: str, event: Any, source: MariaSource) -> list[Emptied]:
     "The table of a TRUNCATE."
     _check_query(query, event, source)
-    found = _TRUNCATE.match(query)
-    if not found or (found["schema"] or _text(event.schema)) != source.database:
+    match = _TRUNCATE.match(query)
+    if not match or (match["schema"] or _text(event.schema)) != source.database:
         return []
-    return [Emptied(found["table"])]
+    return [Emptied(match["table"])]
 
 
 def _changes(
@@ -403,37 +403,37 @@ def _changes(
     for op, event, (file, position) in waiting:
         words = tuple((column.name, logged_word(column)) for column in event.columns)
         for number, row in enumerate(event.rows):
-            new, old = ("after_", "before_") if op == "U" else ("", "")
-            before = _row(event.columns, row["before_values"], row["before_none_sources"]) if old else None
+            new, before_prefix = ("after_", "before_") if op == "U" else ("", "")
+            before = _row(event.columns, row["before_values"], row["before_none_sources"]) if before_prefix else None
             values = _row(event.columns, row[f"{new}values"], row[f"{new}none_sources"])
             counter = int(file.rpartition(".")[2]) % 10**4 * 10**15 + position * 10**5 + number
             yield LoggedChange(event.table, op, values, before, words, commit, change_sequence(commit, counter), begin)
 
 
-def _row(columns: Sequence[Any], values: Mapping[str, Any], why: Mapping[str, str]) -> dict[str, Any]:
-    return {column.name: logged_value(values[column.name], column, why.get(column.name)) for column in columns}
+def _row(columns: Sequence[Any], values: Mapping[str, Any], none_sources: Mapping[str, str]) -> dict[str, Any]:
+    return {column.name: logged_value(values[column.name], column, none_sources.get(column.name)) for column in columns}
 
 # %% ../../notebooks/03_capture/06_mariadb.ipynb #ec860332
 class _Capture:
     "A capture between two rounds."
 
-    def __init__(self, source: MariaSource, landing: str | Path, settings: DmsSettings, kept: Path):
-        self.source, self.landing, self.settings, self.kept = source, Path(landing), settings, kept
-        found = json.loads(kept.read_text()) if kept.exists() else {}
-        self.place = tuple(found["place"]) if found else _newest_place(source)
-        self.loaded: dict[str, str] = found.get("loaded", {})  # when, by table
-        self.last: dict[str, str] = found.get("last", {})  # change file, by table
-        self.columns: dict[str, list[str]] = found.get("columns", {})  # as they came, by table
+    def __init__(self, source: MariaSource, landing: str | Path, settings: DmsSettings, place_file: Path):
+        self.source, self.landing, self.settings, self.kept = source, Path(landing), settings, place_file
+        stored = json.loads(place_file.read_text()) if place_file.exists() else {}
+        self.place = tuple(stored["place"]) if stored else _newest_place(source)
+        self.loaded: dict[str, str] = stored.get("loaded", {})  # when, by table
+        self.last: dict[str, str] = stored.get("last", {})  # change file, by table
+        self.columns: dict[str, list[str]] = stored.get("columns", {})  # as they came, by table
         self.waiting: dict[str, list[tuple[datetime, LoggedChange]]] = {}  # when it was read, by table
 
     def save(self) -> None:
         "Keep the place from which a later capture reads."
         begins = [changes[0][1].begin for changes in self.waiting.values() if changes]
-        kept = {"loaded": self.loaded, "last": self.last, "columns": self.columns}
-        text = json.dumps({"place": min([self.place, *begins]), **kept})
-        made = self.kept.with_name(f".{self.kept.name}.{os.getpid()}")
-        made.write_text(text)
-        made.replace(self.kept)
+        progress = {"loaded": self.loaded, "last": self.last, "columns": self.columns}
+        text = json.dumps({"place": min([self.place, *begins]), **progress})
+        draft = self.kept.with_name(f".{self.kept.name}.{os.getpid()}")
+        draft.write_text(text)
+        draft.replace(self.kept)
 
     def load(self, now: datetime) -> Iterator[Path]:
         "Load files of the tables that were never loaded."
@@ -446,8 +446,8 @@ class _Capture:
 
     def read(self, now: datetime) -> None:
         "Take over what the log has got."
-        for changes, here in read_log(self.source, self.place):
-            self.place = here
+        for changes, place_behind in read_log(self.source, self.place):
+            self.place = place_behind
             for change in changes:
                 if isinstance(change, Emptied):
                     self.waiting.pop(change.table, None)
@@ -488,8 +488,8 @@ class _Capture:
 
     def _in_order(self, table: str, words: dict[str, str]) -> dict[str, str]:
         "Columns as they came: DMS takes one that was added as the last, wherever it stands (guide, limits of MySQL)."
-        known = [name for name in self.columns.get(table, []) if name in words]
-        self.columns[table] = [*known, *[name for name in words if name not in known]]
+        known_columns = [name for name in self.columns.get(table, []) if name in words]
+        self.columns[table] = [*known_columns, *[name for name in words if name not in known_columns]]
         return {name: words[name] for name in self.columns[table]}
 
 
@@ -510,7 +510,7 @@ def _value_of(change: LoggedChange, column: str, key: Sequence[str]) -> Any:
 def _batches(
     waiting: Sequence[tuple[datetime, LoggedChange]],
     limit: int,
-    rest: bool,
+    with_rest: bool,
 ) -> Iterator[Sequence[tuple[datetime, LoggedChange]]]:
     "What goes into a file each: changes of one set of columns, up to a size in bytes; what is left only if it is due."
     start = size = 0
@@ -522,7 +522,7 @@ def _batches(
         if size >= limit:
             yield waiting[start : end + 1]
             start, size = end + 1, 0
-    if rest and start < len(waiting):
+    if with_rest and start < len(waiting):
         yield waiting[start:]
 
 
@@ -559,17 +559,17 @@ def _followed(
     on_files: Callable[[list[Path]], object],
 ) -> int:  # number of files written
     "Loads, then round after round."
-    written, last = 0, False
+    written, is_last_round = 0, False
     work.save()
     for path in work.load(clock()):
         written += 1
         on_files([path])
-    while not last:
-        last = stop is None or stop.is_set()
+    while not is_last_round:
+        is_last_round = stop is None or stop.is_set()
         work.read(clock())
-        for path in work.write(clock(), last):
+        for path in work.write(clock(), is_last_round):
             written += 1
             on_files([path])
-        if not last:
+        if not is_last_round:
             stop.wait(poll)
     return written

@@ -89,32 +89,32 @@ CHOICES = {
 def _wrong(
     name: str,  # ours
     expected: str,
-    found: Any,
+    value: Any,
 ) -> BadSetting:
     "The error for a value that a setting cannot have."
     named = f"{API[name]} ({name})" if name in API else name
-    return BadSetting(f"{named}: expected {expected}, found {found!r}")
+    return BadSetting(f"{named}: expected {expected}, found {value!r}")
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def _check(settings: Mapping[str, Any]) -> None:
     "Raises `BadSetting` for values that DMS would refuse, alone or together."
     for name, allowed in CHOICES.items():
-        if given[name] not in allowed:
-            raise _wrong(name, " or ".join(map(repr, allowed)), given[name])
-    zone = given["date_partition_timezone"]
+        if settings[name] not in allowed:
+            raise _wrong(name, " or ".join(map(repr, allowed)), settings[name])
+    zone = settings["date_partition_timezone"]
     try:
         ZoneInfo(zone or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise _wrong("date_partition_timezone", "a zone like 'Europe/Berlin'", zone) from None
-    if given["cdc_inserts_only"] and given["cdc_inserts_and_updates"]:
+    if settings["cdc_inserts_only"] and settings["cdc_inserts_and_updates"]:
         raise _wrong("cdc_inserts_and_updates", "False beside CdcInsertsOnly", True)
-    if given["preserve_transactions"] and not given["cdc_path"].strip("/"):
-        raise _wrong("cdc_path", "a folder, because PreserveTransactions is set", given["cdc_path"])
+    if settings["preserve_transactions"] and not settings["cdc_path"].strip("/"):
+        raise _wrong("cdc_path", "a folder, because PreserveTransactions is set", settings["cdc_path"])
     for name in ("date_partition", "add_column_name"):
-        if given["preserve_transactions"] and given[name]:
+        if settings["preserve_transactions"] and settings[name]:
             raise _wrong(name, "False beside PreserveTransactions", True)
     for name in ("csv_delimiter", "csv_row_delimiter"):
-        if not given[name]:
+        if not settings[name]:
             raise _wrong(name, "at least one character", "")
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #9997b332
@@ -149,30 +149,30 @@ _SPELLED = {"true": True, "y": True, "false": False, "n": False}
 
 def _value(
     name: str,  # ours
-    found: Any,
+    value: Any,
 ) -> Any:
     "The value of a setting in its type. Raises `BadSetting`."
-    usual, word = getattr(DmsSettings(), name), str(found).lower()
+    usual, word = getattr(DmsSettings(), name), str(value).lower()
     allowed = {"gzip": ("none", "gzip")}.get(name, CHOICES.get(name, ()))
     if allowed:
-        fitting = [one for one in allowed if one.lower() == word]
+        fitting = [choice for choice in allowed if choice.lower() == word]
         if not fitting:
-            raise _wrong(name, " or ".join(map(repr, allowed)), found)
+            raise _wrong(name, " or ".join(map(repr, allowed)), value)
         return word == "gzip" if name == "gzip" else fitting[0]
     if isinstance(usual, bool):
         if word not in _SPELLED:
-            raise _wrong(name, "true or false", found)
+            raise _wrong(name, "true or false", value)
         return _SPELLED[word]
     if isinstance(usual, (int, float)):
-        if isinstance(found, bool) or not (word.isascii() and word.isdigit()):
-            raise _wrong(name, "a whole number", found)
+        if isinstance(value, bool) or not (word.isascii() and word.isdigit()):
+            raise _wrong(name, "a whole number", value)
         return type(usual)(word)
-    if not isinstance(found, str):
-        raise _wrong(name, "a text", found)
+    if not isinstance(value, str):
+        raise _wrong(name, "a text", value)
     codes = {"\\n": "\n", "\\r": "\r", "\\t": "\t"} if name in ("csv_delimiter", "csv_row_delimiter") else {}
     for code, meant in codes.items():
-        found = found.replace(code, meant)
-    return found
+        value = value.replace(code, meant)
+    return value
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #49dd27ad
 def _attributes(
@@ -185,18 +185,20 @@ def _attributes(
     return {name.strip(): value for name, _, value in (part.partition("=") for part in parts)}
 
 
-def _endpoint(given: dict[str, Any]) -> dict[str, Any]:
+def _endpoint(document: dict[str, Any]) -> dict[str, Any]:
     "The one S3 target. Raises `BadSetting`."
-    every = given["Endpoints"] if isinstance(given["Endpoints"], list) else [given["Endpoints"]]
-    wanted = [
-        one
-        for one in every
-        if isinstance(one, dict) and "S3Settings" in one and str(one.get("EndpointType", "target")).lower() == "target"
+    endpoints = document["Endpoints"] if isinstance(document["Endpoints"], list) else [document["Endpoints"]]
+    targets = [
+        endpoint
+        for endpoint in endpoints
+        if isinstance(endpoint, dict)
+        and "S3Settings" in endpoint
+        and str(endpoint.get("EndpointType", "target")).lower() == "target"
     ]
-    if len(wanted) != 1:
-        names = ", ".join(str(one.get("EndpointIdentifier", "without a name")) for one in wanted) or "none"
+    if len(targets) != 1:
+        names = ", ".join(str(endpoint.get("EndpointIdentifier", "without a name")) for endpoint in targets) or "none"
         raise BadSetting(f"Endpoints: expected one target with S3Settings, found {names}")
-    return wanted[0]
+    return targets[0]
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #22c34dd2
 SHAPELESS = {  # settings that change neither rows nor names
@@ -220,29 +222,31 @@ def _given(text: str) -> dict[str, Any]:
     if not text.lstrip("\ufeff \n\r\t").startswith(("{", "[")):
         return _attributes(text)
     try:
-        found = json.loads(text.lstrip("\ufeff"))
+        document = json.loads(text.lstrip("\ufeff"))
     except json.JSONDecodeError as error:
         raise BadSetting(f"settings of an endpoint: expected JSON, found {error}") from error
-    if isinstance(found, dict) and isinstance(found.get("Endpoint"), dict):
-        found = found["Endpoint"]
-    if isinstance(found, dict) and "Endpoints" in found:
-        found = _endpoint(found)
-    settings = found.get("S3Settings", found) if isinstance(found, dict) else found
+    if isinstance(document, dict) and isinstance(document.get("Endpoint"), dict):
+        document = document["Endpoint"]
+    if isinstance(document, dict) and "Endpoints" in document:
+        document = _endpoint(document)
+    settings = document.get("S3Settings", document) if isinstance(document, dict) else document
     if not isinstance(settings, dict):
         raise BadSetting(f"settings of an endpoint: expected an object S3Settings, found {json.dumps(settings)[:60]}")
-    return (_attributes(found.get("ExtraConnectionAttributes") or "") if settings is not found else {}) | settings
+    return (_attributes(document.get("ExtraConnectionAttributes") or "") if settings is not document else {}) | settings
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #ba3b7c49
 def settings_from_json(
     text: str,  # of `aws dms describe-endpoints`, of `S3Settings`, or extra connection attributes
 ) -> tuple[DmsSettings, list[str]]:  # and the names that we do not know or cannot follow
     "The settings of a real endpoint; what it does not name is as in DMS, so CSV. Raises `BadSetting`."
-    ours = {theirs.lower(): name for name, theirs in API.items()}
-    quiet, off = {name.lower() for name in SHAPELESS}, {name.lower() for name in NOT_WRITTEN}
+    our_names = {api_name.lower(): name for name, api_name in API.items()}
+    quiet, not_written = {name.lower() for name in SHAPELESS}, {name.lower() for name in NOT_WRITTEN}
     chosen, unknown = {"data_format": "csv"}, []
     for name, value in _given(text).items():
-        if name.lower() in ours and value is not None:
-            chosen[ours[name.lower()]] = _value(ours[name.lower()], value)
-        elif name.lower() not in {*ours, *quiet} and not (name.lower() in off and str(value).lower() in ("false", "n")):
+        if name.lower() in our_names and value is not None:
+            chosen[our_names[name.lower()]] = _value(our_names[name.lower()], value)
+        elif name.lower() not in {*our_names, *quiet} and not (
+            name.lower() in not_written and str(value).lower() in ("false", "n")
+        ):
             unknown.append(name)
     return DmsSettings(**chosen), unknown

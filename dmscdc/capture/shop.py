@@ -95,13 +95,13 @@ PRODUCTS = [
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-014
 def load_orders(
-    n: int,  # how many
+    count: int,  # how many
     day: date | str,  # of all of them
-    first: int = 1,  # id of the first; the others follow
+    first_id: int = 1,  # id of the first; the others follow
 ) -> list[tuple]:  # (id, productid, storeid, qty, soldprice, create_dt), one row per order
     "Orders of one day; the sold price is the product's price less up to 20 %, as text with two decimals."
-    day, draw, orders = str(day), random.Random(f"shop {day} {first}"), []
-    for number in range(first, first + n):
+    day, draw, orders = str(day), random.Random(f"shop {day} {first_id}"), []
+    for number in range(first_id, first_id + count):
         product, _, _, _, price = draw.choice(PRODUCTS)
         sold = (Decimal(price) * draw.randint(80, 100) / 100).quantize(Decimal("0.01"))
         orders.append((number, product, 1001 + draw.randrange(8), draw.randint(1, 10), str(sold), day))
@@ -119,8 +119,8 @@ DAYS = (
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-018
 def shop_rows() -> dict[str, list[tuple]]:  # rows of each table, by id
     "The shop before the story."
-    firsts = accumulate((n for _, n in DAYS), initial=1)
-    orders = [order for (day, n), first in zip(DAYS, firsts) for order in load_orders(n, day, first)]
+    firsts = accumulate((count for _, count in DAYS), initial=1)
+    orders = [order for (day, count), first_id in zip(DAYS, firsts) for order in load_orders(count, day, first_id)]
     return {"store": list(STORES), "product": list(PRODUCTS), "productorder": orders}
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-021
@@ -157,7 +157,7 @@ def insert_sql(
     "INSERT statements with many rows each."
     lines = ["(" + ", ".join(_literal(value) for value in row) + ")" for row in rows]
     lots = [lines[start : start + lot] for start in range(0, len(lines), lot)]
-    return [f"INSERT INTO {table} VALUES\n" + ",\n".join(some) + ";" for some in lots]
+    return [f"INSERT INTO {table} VALUES\n" + ",\n".join(lines_of_lot) + ";" for lines_of_lot in lots]
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-028
 def _literal(value: object) -> str:
@@ -223,14 +223,14 @@ def write_shop(
     landing: str | Path,  # the folder above the schemas
     settings: DmsSettings = DmsSettings(),  # of the task
     *,
-    at: datetime | None = None,  # when rows were transferred (timestamp column); else now
+    moment: datetime | None = None,  # when rows were transferred (timestamp column); else now
     time: float | datetime | None = None,  # object time; else now
 ) -> list[Path]:  # of the load files
     "The shop as the full load of a DMS task."
     paths = []
     for table, rows in shop_rows().items():
         data = typed_rows(rows, COLUMNS[table])
-        paths += write_load_set(landing, f"{SCHEMA}.{table}", data, settings, at=at, time=time)
+        paths += write_load_set(landing, f"{SCHEMA}.{table}", data, settings, moment=moment, time=time)
     return paths
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-042

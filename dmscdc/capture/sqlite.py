@@ -115,8 +115,8 @@ def type_word(
     declared: str,  # as in CREATE TABLE: "VARCHAR(100)", "DECIMAL(10,2)", "INT UNSIGNED"
 ) -> str:  # for `writer.arrow_type`; "string" for all types that are not listed
     "The type that DMS uses for a declared type (guide, *Source data types for MySQL*)."
-    found = re.match(r"\s*(\w*)[^(]*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", declared.upper())
-    name, digits, scale = found[1], int(found[2] or 28), int(found[3] or (0 if found[2] else 6))
+    match = re.match(r"\s*(\w*)[^(]*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", declared.upper())
+    name, digits, scale = match[1], int(match[2] or 28), int(match[3] or (0 if match[2] else 6))
     if name in ("DECIMAL", "NUMERIC"):
         return f"decimal({digits},{scale})" if digits <= 38 else "string"
     word = _DECLARED.get(name, "string")
@@ -154,19 +154,19 @@ def key_of(
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-027
 def _triggers(table: str, shape: int, columns: list[list[str]], has_key: bool) -> dict[str, str]:
     "The triggers that log a table's changes in this shape, by name."
-    made, text = {}, "'" + table.replace("'", "''") + "'"
+    statements, text = {}, "'" + table.replace("'", "''") + "'"
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
     for op, event, row in (("I", "INSERT", "NEW"), ("U", "UPDATE", "NEW"), ("D", "DELETE", "OLD")):
         name, place = f"dmscdc_{table}_{op}", "NULL" if has_key else f"{row}.rowid"
         values = ", ".join(f"{row}.{quoted(column)}" for column, _ in columns)
-        old = ", ".join(f"quote(OLD.{quoted(column)})" for column, _ in columns)
-        before = f"json_array({old})" if op == "U" else "NULL"
-        made[name] = (
+        old_values = ", ".join(f"quote(OLD.{quoted(column)})" for column, _ in columns)
+        before = f"json_array({old_values})" if op == "U" else "NULL"
+        statements[name] = (
             f"CREATE TRIGGER {quoted(name)} AFTER {event} ON {quoted(table)} BEGIN "
             f"INSERT INTO dmscdc_changes (source, shape, op, place, before, {slots}) "
             f"VALUES ({text}, {shape}, '{op}', {place}, {before}, {values}); END"
         )
-    return made
+    return statements
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-030
 def refresh(
@@ -180,7 +180,7 @@ def refresh(
         db.execute(statement)
     if "before" not in [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)")]:  # an older log
         db.execute("ALTER TABLE dmscdc_changes ADD COLUMN before TEXT")
-    tables = [t for t in table_names(db) if not only or t in only]
+    tables = [name_of_table for name_of_table in table_names(db) if not only or name_of_table in only]
     triggers = _keep_triggers(db, tables)
     for table in tables:
         _refresh_table(db, table, triggers.count(table), log_new)
@@ -188,14 +188,14 @@ def refresh(
 
 def _keep_triggers(db: sqlite3.Connection, tables: list[str]) -> list[str]:
     "Drops triggers of tables that were renamed or are no longer captured; returns the table of each that stays."
-    there = db.execute(
+    present = db.execute(
         "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) = 'dmscdc_'"
     ).fetchall()
-    ours = {f"dmscdc_{table}_{op}": table for table in tables for op in "IUD"}
-    for name, table in there:
-        if ours.get(name) != table:
+    wanted_triggers = {f"dmscdc_{table}_{op}": table for table in tables for op in "IUD"}
+    for name, table in present:
+        if wanted_triggers.get(name) != table:
             db.execute(f"DROP TRIGGER {quoted(name)}")
-    return [table for name, table in there if ours.get(name) == table]
+    return [table for name, table in present if wanted_triggers.get(name) == table]
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-033
 def slots_of(
@@ -207,10 +207,10 @@ def slots_of(
 
 def _last_shape(db: sqlite3.Connection, table: str) -> tuple[int, list[list[str]]] | None:
     "Number and columns of the newest shape of a table; None before the first refresh."
-    found = db.execute(
+    stored = db.execute(
         "SELECT shape, columns FROM dmscdc_shapes WHERE source = ? ORDER BY shape DESC", (table,)
     ).fetchone()
-    return found and (found[0], json.loads(found[1]))
+    return stored and (stored[0], json.loads(stored[1]))
 
 
 def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> int:
@@ -224,25 +224,25 @@ def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-036
 def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: bool) -> None:
     "Updates the triggers of one table. A table without triggers must be loaded (again), as changes may be missing."
-    columns, last = columns_of(db, table), _last_shape(db, table)
-    if last and last[1] == columns and triggers == 3:
+    columns, last_shape = columns_of(db, table), _last_shape(db, table)
+    if last_shape and last_shape[1] == columns and triggers == 3:
         return
     shape = _add_shape(db, table, columns)
     db.execute("INSERT OR IGNORE INTO dmscdc_sources (source) VALUES (?)", (table,))
-    if last and triggers == 3:
-        _complete_rows(db, table, last, shape, columns)
+    if last_shape and triggers == 3:
+        _complete_rows(db, table, last_shape, shape, columns)
     else:
         db.execute("UPDATE dmscdc_sources SET loaded = NULL WHERE source = ?", (table,))
     for name, statement in _triggers(table, shape, columns, bool(key_of(db, table))).items():
         db.execute(f"DROP TRIGGER IF EXISTS {quoted(name)}")
         db.execute(statement)
-    if log_new and not last:
+    if log_new and not last_shape:
         _log_rows(db, table, shape, columns)
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-042
-def _complete_rows(db: sqlite3.Connection, table: str, last: tuple, shape: int, columns: list[list[str]]) -> None:
+def _complete_rows(db: sqlite3.Connection, table: str, last_shape: tuple, shape: int, columns: list[list[str]]) -> None:
     "Adds new columns to waiting rows; if columns went or changed type, the rows keep their old shape."
-    old, before = last
+    old_number, before = last_shape
     if columns[: len(before)] != before:
         return
     key, names = key_of(db, table), [name for name, _ in columns]
@@ -254,7 +254,7 @@ def _complete_rows(db: sqlite3.Connection, table: str, last: tuple, shape: int, 
     db.execute(
         f"UPDATE dmscdc_changes SET {', '.join(['shape = ?', *values])} "
         "WHERE source = ? AND shape = ? AND file IS NULL",
-        (shape, table, old),
+        (shape, table, old_number),
     )
 
 
@@ -274,10 +274,10 @@ def see_changes(
     now: datetime,  # becomes the commit time of changes not seen before
 ) -> None:
     "Records time and size of new changes. Times never fall, even if the clock goes back."
-    newest, last = db.execute(
+    newest, last_file = db.execute(
         "SELECT (SELECT max(seen) FROM dmscdc_changes), (SELECT max(last) FROM dmscdc_sources)"
     ).fetchone()
-    floor = stamp_text(parse_name(last).stamp) if last else ""
+    floor = stamp_text(parse_name(last_file).stamp) if last_file else ""
     size = " + ".join(f"ifnull(length(CAST({slot} AS BLOB)), 0)" for slot in slots_of(db)) or "0"
     db.execute(
         f"UPDATE dmscdc_changes SET seen = ?, bytes = {size} WHERE seen IS NULL",
@@ -298,43 +298,43 @@ def name_batches(
         "SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes "
         "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source"
     ).fetchall()
-    for source, first, size, last in waiting:
-        due = everything or as_utc(now) - moment_of(first) >= interval
+    for source, first_seen, size, last_file in waiting:
+        due = everything or as_utc(now) - moment_of(first_seen) >= interval
         if not due and size < limit:
             continue
         rows = db.execute(
             "SELECT n, shape, bytes FROM dmscdc_changes WHERE source = ? AND file IS NULL ORDER BY n", (source,)
         ).fetchall()
         for first_n, last_n in _batches(rows, limit, due):
-            last = next_name(folder / source, now, last, settings.suffix)
+            last_file = next_name(folder / source, now, last_file, settings.suffix)
             db.execute(
                 "UPDATE dmscdc_changes SET file = ? WHERE source = ? AND n BETWEEN ? AND ?",
-                (last, source, first_n, last_n),
+                (last_file, source, first_n, last_n),
             )
-        db.execute("UPDATE dmscdc_sources SET last = ? WHERE source = ?", (last, source))
+        db.execute("UPDATE dmscdc_sources SET last = ? WHERE source = ?", (last_file, source))
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #49ba7de4
-def _batches(rows: list[tuple], limit: int, rest: bool) -> Iterator[tuple[int, int]]:
+def _batches(rows: list[tuple], limit: int, with_rest: bool) -> Iterator[tuple[int, int]]:
     "First and last n of each file; the last, unfilled file only if requested."
     start = end = shape = None
     total = 0
-    for n, of_shape, size in rows:
+    for number, of_shape, size in rows:
         if start is not None and of_shape != shape:
             yield start, end
             start, total = None, 0
-        start, end, shape, total = n if start is None else start, n, of_shape, total + size
+        start, end, shape, total = number if start is None else start, number, of_shape, total + size
         if total >= limit:
             yield start, end
             start, total = None, 0
-    if rest and start is not None:
+    if with_rest and start is not None:
         yield start, end
 
 
-def next_name(folder: Path, now: datetime, last: str | None, suffix: str) -> str:
+def next_name(folder: Path, now: datetime, last_name: str | None, suffix: str) -> str:
     "A free name after the last one, for a file that is closed now."
     closed, tick = as_utc(now), timedelta(milliseconds=1)
-    if last:
-        closed = max(closed, parse_name(last).stamp + tick)
+    if last_name:
+        closed = max(closed, parse_name(last_name).stamp + tick)
     while (folder / change_name(closed, suffix)).exists():
         closed += tick
     return change_name(closed, suffix)
@@ -377,19 +377,19 @@ def _old_row(db: sqlite3.Connection, before: str | None, columns: Iterable[str])
     return dict(zip(columns, db.execute(f"SELECT {', '.join(literals)}").fetchone())) if literals else None
 
 
-def _logged(row: dict[str, Any], old: dict[str, Any] | None, key: Sequence[str], settings: DmsSettings) -> tuple:
+def _logged(row: dict[str, Any], old_row: dict[str, Any] | None, key: Sequence[str], settings: DmsSettings) -> tuple:
     "The values of a row that the log has: of an update those that it changes, where the settings say so."
     quiet = [name for name in row if name not in key and {"*", name} & {*settings.changed_only}]
-    same = {name for name in quiet if old and name in old and old[name] == row[name]}
-    return tuple(NOT_LOGGED if name in same else value for name, value in row.items())
+    unchanged = {name for name in quiet if old_row and name in old_row and old_row[name] == row[name]}
+    return tuple(NOT_LOGGED if name in unchanged else value for name, value in row.items())
 
 
 def _write_batch(
     db: sqlite3.Connection, landing: Path, table: TableRef, file: str, shape: int, settings: DmsSettings
 ) -> list[Path]:  # none: another capture was faster
     "Writes the file of one batch, then deletes its changes."
-    found = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
-    columns = dict(json.loads(found[0]))
+    stored_shape = db.execute("SELECT columns FROM dmscdc_shapes WHERE shape = ?", (shape,)).fetchone()
+    columns = dict(json.loads(stored_shape[0]))
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
     rows = db.execute(
         f"SELECT n, op, seen, before, {slots} FROM dmscdc_changes WHERE source = ? AND file = ? ORDER BY n",
@@ -402,7 +402,7 @@ def _write_batch(
     key = key_of(db, table.name)
     needs_old = settings.before_image or settings.changed_only
     before = [_old_row(db, row[3], columns) if needs_old else None for row in rows]
-    values = [_logged(dict(zip(columns, row[4:])), old, key, settings) for row, old in zip(rows, before)]
+    values = [_logged(dict(zip(columns, row[4:])), old_row, key, settings) for row, old_row in zip(rows, before)]
     data = with_markers(_typed(table, columns, values, key, [row[0] for row in rows]), values, settings)
     before = before if settings.before_image else None
     data = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
@@ -427,27 +427,27 @@ def _wrong(
     error: str, table: TableRef, columns: dict[str, str], rows: list[tuple], key: list[str], changes: Sequence[int]
 ) -> str:
     "Table, change, key, column and value, and how to go on."
-    found = re.fullmatch(r"row (\d+), (.*)", error, re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"row (\d+), (.*)", error, re.DOTALL)
+    if not match:
         return f"{table}: {error}"
-    number = int(found[1])
+    number = int(match[1])
     named = [f"{name} {value!r}" for name, value in zip(columns, rows[number]) if name in key]
     if not changes:
         named, advice = named or [f"row {number + 1}"], "correct it in the source"
     else:
         named.insert(0, f"change {changes[number]}")
         advice = f"to go on without this change: DELETE FROM dmscdc_changes WHERE n = {changes[number]}"
-    return f"{', '.join([str(table), *named, found[2]])}; {advice}"
+    return f"{', '.join([str(table), *named, match[2]])}; {advice}"
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #68ecace6
 def _snapshot(db: sqlite3.Connection, table: str) -> tuple[int | None, dict[str, str], list[str], list[tuple]]:
     "Number of the newest change in the rows, columns, key, and the rows by key, in one transaction."
     with transaction(db, "DEFERRED"):
-        last = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
+        newest_change = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
         columns, key = dict(columns_of(db, table)), key_of(db, table)
         order, names = (", ".join(map(quoted, part)) for part in (key, columns))
         rows = db.execute(f"SELECT {names} FROM {quoted(table)} ORDER BY {order or 'rowid'}").fetchall()
-    return last, columns, key, rows
+    return newest_change, columns, key, rows
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #b1b5c39f
 def load_table(
@@ -458,10 +458,12 @@ def load_table(
     now: datetime | None = None,  # also the object time; else the clock's
 ) -> list[Path]:  # of the load files; none for a table without rows
     "Writes the load set of one table; replaces an earlier one, as DMS does with `DO_NOTHING`."
-    last, columns, key, rows = _snapshot(db, table.name)
-    paths = write_load_set(landing, table, _typed(table, columns, rows, key), settings, at=now, time=now)
+    newest_change, columns, key, rows = _snapshot(db, table.name)
+    paths = write_load_set(landing, table, _typed(table, columns, rows, key), settings, moment=now, time=now)
     with transaction(db):
-        db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL", (table.name, last))
+        db.execute(
+            "DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL", (table.name, newest_change)
+        )
         db.execute(
             "UPDATE dmscdc_sources SET loaded = ? WHERE source = ?",
             (stamp_text(now or datetime.now(timezone.utc)), table.name),
@@ -607,27 +609,27 @@ def capture(
     check_followed(settings)
     source = open_source(source_url) if isinstance(source_url, str) else source_url
     source.install()
-    written, last = 0, False
-    while not last:
-        last = stop is None or stop.is_set()
-        for path in _round(source, landing, settings, clock, last):
+    written, is_last_round = 0, False
+    while not is_last_round:
+        is_last_round = stop is None or stop.is_set()
+        for path in _round(source, landing, settings, clock, is_last_round):
             written += 1
             on_files([path])
-        if not last:
+        if not is_last_round:
             stop.wait(poll)
     return written
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #fdef3da5
 def _round(
-    source: SqliteSource, landing: str | Path, settings: DmsSettings, clock: Callable[[], datetime], last: bool
+    source: SqliteSource, landing: str | Path, settings: DmsSettings, clock: Callable[[], datetime], is_last_round: bool
 ) -> Iterator[Path]:
     "The files of one round, as they appear: missing loads, then due changes, or all changes in the last round."
     try:
         if needed := unloaded(source):
             yield from _load_tables(source, landing, settings, needed, clock())
-        yield from _flush(source, landing, settings, clock(), last)
+        yield from _flush(source, landing, settings, clock(), is_last_round)
     except sqlite3.OperationalError as error:
-        if last or "locked" not in str(error):
+        if is_last_round or "locked" not in str(error):
             raise
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-073

@@ -60,8 +60,8 @@ def change_name(
     zone: str = "",  # of the name; UTC if empty
 ) -> str:  # base name
     "The name of a change file: its closing time, cut to milliseconds."
-    then = in_zone(closed, zone)
-    return f"{then:%Y%m%d-%H%M%S}{then.microsecond // 1000:03d}.{suffix}"
+    local_time = in_zone(closed, zone)
+    return f"{local_time:%Y%m%d-%H%M%S}{local_time.microsecond // 1000:03d}.{suffix}"
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #438132b6
 _BETWEEN = {"SLASH": "/", "DASH": "-", "UNDERSCORE": "_", "NONE": ""}
@@ -74,8 +74,13 @@ def date_folder(
     "The folder in which DMS puts a change."
     if not settings.date_partition:
         return ""
-    then = in_zone(commit, settings.date_partition_timezone)
-    digits = {"YYYY": f"{then.year:04}", "MM": f"{then.month:02}", "DD": f"{then.day:02}", "HH": f"{then.hour:02}"}
+    local_time = in_zone(commit, settings.date_partition_timezone)
+    digits = {
+        "YYYY": f"{local_time.year:04}",
+        "MM": f"{local_time.month:02}",
+        "DD": f"{local_time.day:02}",
+        "HH": f"{local_time.hour:02}",
+    }
     parts = re.findall("YYYY|MM|DD|HH", settings.date_partition_sequence)
     return _BETWEEN[settings.date_partition_delimiter].join(digits[part] for part in parts)
 
@@ -123,8 +128,8 @@ def arrow_type(
     "The Arrow type for a short word (DMS data types to Parquet: guide, *Using Amazon S3 as a target*)."
     if isinstance(word, pa.DataType):
         return word
-    if found := re.fullmatch(r"decimal\((\d+),\s*(-?\d+)\)", word):
-        return pa.decimal128(int(found[1]), int(found[2]))
+    if match := re.fullmatch(r"decimal\((\d+),\s*(-?\d+)\)", word):
+        return pa.decimal128(int(match[1]), int(match[2]))
     if word not in TYPES:
         raise ValueError(f"no type {word!r}: use decimal(p,s) or one of {', '.join(TYPES)}")
     return TYPES[word]
@@ -177,7 +182,7 @@ def moment_of(
         return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value)
     if isinstance(value, str):
         text = value.strip().replace("Z", "+00:00")
-        text = re.sub(r"\.(\d{1,6})\d*", lambda found: "." + found[1].ljust(6, "0"), text)
+        text = re.sub(r"\.(\d{1,6})\d*", lambda match: "." + match[1].ljust(6, "0"), text)
         value = datetime.fromisoformat(text)
     return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
 
@@ -214,7 +219,7 @@ def typed_rows(
     schema: Schema,  # like {"id": "int", "price": "decimal(10,2)"}
 ) -> pa.Table:  # one row per given row; every column optional, even the key
     "Rows as an Arrow table with exactly these types."
-    rows = [[row.get(c) for c in schema] if isinstance(row, Mapping) else list(row) for row in rows]
+    rows = [[row.get(column) for column in schema] if isinstance(row, Mapping) else list(row) for row in rows]
     if odd := next((row for row in rows if len(row) != len(schema)), None):
         raise ValueError(f"a row of {len(odd)} values for {len(schema)} columns ({', '.join(schema)}): {odd}")
     kinds = {name: arrow_type(kind) for name, kind in schema.items()}
@@ -243,9 +248,9 @@ def with_markers(
     if settings.data_format != "csv" or not (settings.use_csv_no_sup_value and settings.csv_no_sup_value):
         return data
     for place, name in enumerate(data.column_names):
-        given = [row.get(name) if isinstance(row, Mapping) else row[place] for row in rows]
-        if any(value is NOT_LOGGED for value in given):
-            texts = zip(given, _texts(data[name], settings))
+        values = [row.get(name) if isinstance(row, Mapping) else row[place] for row in rows]
+        if any(value is NOT_LOGGED for value in values):
+            texts = zip(values, _texts(data[name], settings))
             marked = [settings.csv_no_sup_value if value is NOT_LOGGED else text for value, text in texts]
             data = data.set_column(place, name, pa.array(marked, pa.string()))
     return data
@@ -280,10 +285,10 @@ def _images(
     before: Before | None = None,
 ) -> pa.Table:
     "The before images of all rows, without their prefix; null where there is no old row."
-    wanted = {"": (), "pk-only": key, "all": data.column_names}[settings.before_image]
-    kinds = {field.name: field.type for field in data.schema if field.name in wanted}
-    old = [row if op == "U" else None for op, row in zip(ops, before)] if before else [None] * data.num_rows
-    rows = [row if isinstance(row, Mapping) else dict(zip(data.column_names, row or ())) for row in old]
+    imaged = {"": (), "pk-only": key, "all": data.column_names}[settings.before_image]
+    kinds = {field.name: field.type for field in data.schema if field.name in imaged}
+    old_rows = [row if op == "U" else None for op, row in zip(ops, before)] if before else [None] * data.num_rows
+    rows = [row if isinstance(row, Mapping) else dict(zip(data.column_names, row or ())) for row in old_rows]
     images = typed_rows(rows, kinds)
     return _changed_keys(images, data, key) if kinds and key and settings.key_only_deletes else images
 
@@ -291,7 +296,7 @@ def _images(
 def _changed_keys(images: pa.Table, data: pa.Table, key: Sequence[str]) -> pa.Table:
     "What PostgreSQL logs of an old row: the key, if it has changed."
     pairs = [zip(images[name].to_pylist(), data[name].to_pylist()) for name in key]
-    changed = pa.array([any(old != new for old, new in row) for row in zip(*pairs)], pa.bool_())
+    changed = pa.array([any(old_value != new for old_value, new in row) for row in zip(*pairs)], pa.bool_())
     columns = {
         name: pc.if_else(changed if name in key else False, column, pa.scalar(None, column.type))
         for name, column in zip(images.column_names, images.columns)
@@ -302,13 +307,17 @@ def _changed_keys(images: pa.Table, data: pa.Table, key: Sequence[str]) -> pa.Ta
 def load_columns(
     data: pa.Table,  # the source's columns
     settings: DmsSettings,  # of the task
-    at: datetime,  # when the first row was transferred, or the task began
+    moment: datetime,  # when the first row was transferred, or the task began
     key: Sequence[str] = (),  # of the table, for before images
 ) -> pa.Table:  # one row per row of the source
     "The columns of a load file around those of the source."
-    first = int((as_utc(at) - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(microseconds=1))
+    first_microsecond = int((as_utc(moment) - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(microseconds=1))
     rows = data.num_rows
-    counted = [first] * rows if settings.use_task_start_time else range(first, first + rows)
+    counted = (
+        [first_microsecond] * rows
+        if settings.use_task_start_time
+        else range(first_microsecond, first_microsecond + rows)
+    )
     times = pa.array(counted, pa.int64()).cast(pa.timestamp("us"))
     stamps = pc.strftime(times, format="%Y-%m-%d %H:%M:%S")
     ops = ["I"] * rows if settings.include_op_for_full_load else None
@@ -328,19 +337,21 @@ def change_columns(
     "The columns of a change file around those of the source."
     images = _images(data, settings, key, ops or (), before)
     if ops is None:
-        return _around(data, settings, None, [stamp_text(c) for c in commits], sequences, images)
+        return _around(data, settings, None, [stamp_text(commit) for commit in commits], sequences, images)
     if settings.key_only_deletes and key:
         data = _keys_of_deletes(data, ops, key)
     has_op = settings.include_op_for_full_load or not settings.cdc_inserts_only
-    made = _around(data, settings, ops if has_op else None, [stamp_text(c) for c in commits], sequences, images)
-    return made.filter(pa.array([_is_kept(op, settings) for op in ops], pa.bool_()))
+    columns = _around(
+        data, settings, ops if has_op else None, [stamp_text(commit) for commit in commits], sequences, images
+    )
+    return columns.filter(pa.array([_is_kept(op, settings) for op in ops], pa.bool_()))
 
 
 def _keys_of_deletes(data: pa.Table, ops: Sequence[str | None], key: Sequence[str]) -> pa.Table:
     "The rows, but of deletes only the key."
-    whole = pa.array([op != "D" for op in ops], pa.bool_())
+    is_whole = pa.array([op != "D" for op in ops], pa.bool_())
     columns = [
-        column if name in key else pc.if_else(whole, column, pa.scalar(None, column.type))
+        column if name in key else pc.if_else(is_whole, column, pa.scalar(None, column.type))
         for name, column in zip(data.column_names, data.columns)
     ]
     return pa.table(columns, schema=data.schema)
@@ -373,15 +384,15 @@ def _put(
 ) -> Path:
     "Lets `write` write under a hidden name and gives the file its own when it is complete."
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = landing / f".{uuid.uuid4().hex}.writing"
+    draft = landing / f".{uuid.uuid4().hex}.writing"
     try:
-        write(path=aside)
+        write(path=draft)
         if time is not None:
             seconds = time if isinstance(time, (int, float)) else as_utc(time).timestamp()
-            os.utime(aside, (seconds, seconds))
-        (os.replace if replace else os.link)(aside, target)
+            os.utime(draft, (seconds, seconds))
+        (os.replace if replace else os.link)(draft, target)
     finally:
-        aside.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     return target
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-056
@@ -391,7 +402,7 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
     if settings.parquet_timestamp_in_millisecond:
         data = _in_milliseconds(data)
     data = data.replace_schema_metadata(None)
-    known = [f.name for f in data.schema if settings.enable_statistics and not pa.types.is_decimal(f.type)]
+    bounded = [f.name for f in data.schema if settings.enable_statistics and not pa.types.is_decimal(f.type)]
     with pq.ParquetWriter(
         path,
         data.schema,
@@ -399,7 +410,7 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
         compression="gzip" if settings.gzip else "none",
         store_schema=False,
         use_dictionary=settings.encoding_type != "plain",
-        write_statistics=known or False,
+        write_statistics=bounded or False,
     ) as file:
         file.write_table(data, settings.row_group_length)
         if note:
@@ -408,8 +419,10 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
 
 def _in_milliseconds(data: pa.Table) -> pa.Table:
     "The table with timestamps cut to milliseconds."
-    kinds = [pa.timestamp("ms", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in data.schema]
-    return data.cast(pa.schema([f.with_type(kind) for f, kind in zip(data.schema, kinds)]), safe=False)
+    kinds = [
+        pa.timestamp("ms", file.type.tz) if pa.types.is_timestamp(file.type) else file.type for file in data.schema
+    ]
+    return data.cast(pa.schema([file.with_type(kind) for file, kind in zip(data.schema, kinds)]), safe=False)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #b1a75e78
 def _texts(
@@ -419,15 +432,15 @@ def _texts(
     "The values of a column as DMS writes them into CSV."
     kind, values = column.type, column.to_pylist()
     if pa.types.is_timestamp(kind):
-        values = [v if v is None else f"{v.year:04}{v:-%m-%d %H:%M:%S.%f}" for v in values]
+        values = [value if value is None else f"{value.year:04}{value:-%m-%d %H:%M:%S.%f}" for value in values]
     if pa.types.is_floating(kind):
         digits = 8 if kind == pa.float32() else 16
-        return [v if v is None else f"{v:+.{digits}e}" for v in values]
+        return [value if value is None else f"{value:+.{digits}e}" for value in values]
     if pa.types.is_boolean(kind):
-        return [v if v is None else settings.boolean_texts[not v] for v in values]
+        return [value if value is None else settings.boolean_texts[not value] for value in values]
     if pa.types.is_binary(kind):
-        return [v if v is None else v.hex() for v in values]
-    return [v if v is None else str(v) for v in values]
+        return [value if value is None else value.hex() for value in values]
+    return [value if value is None else str(value) for value in values]
 
 
 def _text(
@@ -448,7 +461,7 @@ def _csv_row(
     def field(text: str | None) -> str:
         if text is None:
             return settings.csv_null_value
-        quoted = settings.rfc4180 and (text in ("", settings.csv_null_value) or any(one in text for one in special))
+        quoted = settings.rfc4180 and (text in ("", settings.csv_null_value) or any(mark in text for mark in special))
         return '"{}"'.format(text.replace('"', '""')) if quoted else text
 
     return settings.csv_delimiter.join(map(field, row)) + settings.csv_row_delimiter
@@ -478,14 +491,14 @@ def write_load(
     number: int = 1,  # of the file
     settings: DmsSettings = DmsSettings(),  # of the task
     *,
-    at: datetime | None = None,  # when rows were transferred (timestamp column); else now
+    moment: datetime | None = None,  # when rows were transferred (timestamp column); else now
     folder: str = "",  # of a segment or partition
     key: Sequence[str] = (),  # of the table, for before images
     time: float | datetime | None = None,  # object time; else now
 ) -> Path:  # of the file
     "Writes one load file, over an earlier one of that number."
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, schema or {})
-    data = load_columns(data, settings, at or datetime.now(timezone.utc), key)
+    data = load_columns(data, settings, moment or datetime.now(timezone.utc), key)
     path = f"{folder}/{load_name(number, settings.suffix)}".lstrip("/")
     return put_file(landing, table, path, data, settings, replace=True, time=time)
 
@@ -513,12 +526,12 @@ def write_changes(
     data = data if isinstance(rows, pa.Table) else with_markers(data, rows, settings)
     ops, data = (data["Op"].to_pylist(), data.drop_columns(["Op"])) if op else (None, data)
     commits = commits or [_closing(closed, settings) - timedelta(seconds=settings.batch_interval)] * data.num_rows
-    sequences = sequences or [change_sequence(c, i) for i, c in enumerate(commits, 1)]
-    made = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
-    if data.num_rows and not made.num_rows:
+    sequences = sequences or [change_sequence(commit, i) for i, commit in enumerate(commits, 1)]
+    columns_written = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
+    if data.num_rows and not columns_written.num_rows:
         return None
     folder = folder or date_folder([*commits, _closing(closed, settings)][0], settings)
-    return _put_changes(landing, table, made, closed, settings, folder, time)
+    return _put_changes(landing, table, columns_written, closed, settings, folder, time)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #bab9f130
 def _closing(closed: str | datetime, settings: DmsSettings) -> datetime:
@@ -548,8 +561,8 @@ def _put_changes(
 ) -> Path:
     "Writes under the given name, or under the first free millisecond from the given time on."
 
-    def write(then: str | datetime) -> Path:
-        path = f"{folder}/{_change_name(then, settings)}".lstrip("/")
+    def write(closing: str | datetime) -> Path:
+        path = f"{folder}/{_change_name(closing, settings)}".lstrip("/")
         return put_file(landing, table, path, data, settings, time=time)
 
     return _first_free(closed, write)
@@ -572,18 +585,26 @@ def write_load_set(
     data: pa.Table,  # the source's rows
     settings: DmsSettings = DmsSettings(),  # of the task
     *,
-    at: datetime | None = None,  # when the load began, for the timestamp column; else now
+    moment: datetime | None = None,  # when the load began, for the timestamp column; else now
     key: Sequence[str] = (),  # of the table, for before images
     time: float | datetime | None = None,  # object time; else now
 ) -> list[Path]:  # of the files, none for a table without rows
     "Writes a full load, numbered from 1, in files of at most `max_file_size` KB of rows."
-    at = at or datetime.now(timezone.utc)
+    moment = moment or datetime.now(timezone.utc)
     rows = max(1, int(settings.max_file_size * 1024 * data.num_rows / data.nbytes)) if data.num_rows else 1
     step = timedelta(microseconds=0 if settings.use_task_start_time else 1)
     starts = enumerate(range(0, data.num_rows, rows), 1)
     return [
         write_load(
-            landing, table, data.slice(start, rows), None, number, settings, at=at + start * step, key=key, time=time
+            landing,
+            table,
+            data.slice(start, rows),
+            None,
+            number,
+            settings,
+            moment=moment + start * step,
+            key=key,
+            time=time,
         )
         for number, start in starts
     ]
@@ -613,8 +634,8 @@ def write_transactions(
     folder = Path(landing, settings.bucket_folder.strip("/"), path.strip("/"))
     content = partial(_write_rows, texts, settings=settings)
 
-    def write(then: str | datetime) -> Path:
-        name = then if isinstance(then, str) else transactions_name(then, settings)
+    def write(closing: str | datetime) -> Path:
+        name = closing if isinstance(closing, str) else transactions_name(closing, settings)
         return _put(Path(landing), folder / name, content, replace, time)
 
     return _first_free(closed, write)

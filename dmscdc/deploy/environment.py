@@ -67,9 +67,9 @@ def versions_for(
 ) -> str:  # as a file of constraints
     "The versions that the tests ran with there."
     text = (resources.files("dmscdc") / "constraints.txt").read_text()
-    other = {one.partition("==")[0] for one in service.versions}
-    kept = [line for line in text.splitlines() if line.partition("==")[0] not in other]
-    return "\n".join([*kept, *service.versions, ""])
+    replaced = {requirement.partition("==")[0] for requirement in service.versions}
+    lines = [line for line in text.splitlines() if line.partition("==")[0] not in replaced]
+    return "\n".join([*lines, *service.versions, ""])
 
 
 def install_command(
@@ -83,8 +83,8 @@ def install_command(
     how = ["--quiet", "--target", str(site), "--only-binary", ":all:", "--constraint", str(versions)]
     where = ["--python-platform", _PLATFORM, "--python-version", python or service.python]
     name, version = (package, "") if package.endswith(".whl") else (package[: len("dmscdc")], package[len("dmscdc") :])
-    asked = [f"{name}[{service.parts}]{version}", *service.packages]
-    return [sys.executable, "-m", "uv", "pip", "install", *how, *where, *asked]
+    packages = [f"{name}[{service.parts}]{version}", *service.packages]
+    return [sys.executable, "-m", "uv", "pip", "install", *how, *where, *packages]
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0009
 def _as_made(
@@ -105,9 +105,9 @@ def pack(
     "Write a virtual environment of these packages as an archive."
     settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n".encode()
     links = {f"bin/python{python}": f"/usr/bin/python{python}", "bin/python": f"python{python}"}
-    beside = path.with_name(f".{path.name}.part")  # a half archive must not have its name
+    draft = path.with_name(f".{path.name}.part")  # a half archive must not have its name
     with (
-        beside.open("wb") as file,
+        draft.open("wb") as file,
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
@@ -125,7 +125,7 @@ def pack(
             place = "share" if entry.name == "share" else f"lib/python{python}/site-packages/{entry.name}"
             if entry.name != "bin":
                 archive.add(entry, place, filter=_as_made)
-    beside.replace(path)
+    draft.replace(path)
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0010
 def write_environment(
@@ -150,8 +150,8 @@ def write_environment(
         command = install_command(package, site, versions, service, python)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            said = " ".join(done.stderr.split())
-            raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {said}")
+            uv_words = " ".join(done.stderr.split())
+            raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {uv_words}")
         if service is GLUE_HUDI:  # Glue brings what the other formats need
             (site / BROUGHT).mkdir(parents=True)
             for jar in fetched(listed()[jar_of(format, service.spark)]):

@@ -27,8 +27,8 @@ def _kept() -> Path:
 def templates() -> dict[str, str]:  # text by name of the file, with its folder
     "All files of a deployment."
     paths = (path for path in sorted(_kept().rglob("*")) if path.is_file() and path.suffix in _KINDS)
-    kept = {str(path.relative_to(_kept())): path.read_text() for path in paths}
-    return {**kept, "shop.sql": shop_mysql(), "changes.sql": "\n".join([f"USE {SCHEMA};", *story_sql(), ""])}
+    by_path = {str(path.relative_to(_kept())): path.read_text() for path in paths}
+    return {**by_path, "shop.sql": shop_mysql(), "changes.sql": "\n".join([f"USE {SCHEMA};", *story_sql(), ""])}
 
 
 def write_templates(
@@ -53,5 +53,5 @@ def excerpt(
 ) -> str:
     "The lines of some parts of a template, with the comments above them. Raises `KeyError`."
     text = templates()[f"{template}.yaml"]
-    parts = {found["name"]: found[0] for found in _PART.finditer(text)}
+    parts = {match["name"]: match[0] for match in _PART.finditer(text)}
     return "\n".join(parts[name].rstrip() for name in names)

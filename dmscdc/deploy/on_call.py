@@ -40,10 +40,12 @@ def _outcome(
     status: TableStatus,
 ) -> Outcome:
     "What a pass would say of a table, without running it."
-    last = status.item.status
-    stays = last.get("last_verdict") == Verdict.ATTENTION and status.state != "paused"
-    if stays or status.has_work and last.get("last_verdict") in TROUBLE:
-        return Outcome(str(status.table), last["last_verdict"], last.get("last_words", ""), "dmscdc status")
+    table_status = status.item.status
+    stays = table_status.get("last_verdict") == Verdict.ATTENTION and status.state != "paused"
+    if stays or status.has_work and table_status.get("last_verdict") in TROUBLE:
+        return Outcome(
+            str(status.table), table_status["last_verdict"], table_status.get("last_words", ""), "dmscdc status"
+        )
     return without_run(status)
 
 
@@ -68,23 +70,23 @@ def in_trouble(
     rows, facts = [], []
     for status in read_statuses(config):
         outcome = _outcome(status)
-        mine = [line for line in lines if line["table"] == str(status.table)]
-        proofs = [line for line in mine if line["job"] == "reconcile" and _COMPARED.search(line["words"])]
-        bad = _bad_runs([line for line in mine if line["job"] != "reconcile"])
-        apart = bool(proofs) and proofs[-1]["verdict"] in TROUBLE
-        facts.append({**table_facts(status, outcome, now), "different": int(apart)})
+        table_lines = [line for line in lines if line["table"] == str(status.table)]
+        proofs = [line for line in table_lines if line["job"] == "reconcile" and _COMPARED.search(line["words"])]
+        bad = _bad_runs([line for line in table_lines if line["job"] != "reconcile"])
+        is_different = bool(proofs) and proofs[-1]["verdict"] in TROUBLE
+        facts.append({**table_facts(status, outcome, now), "different": int(is_different)})
         for name, value in raised(facts[-1], limits):
-            said, runs = (proofs[-1]["words"], _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)
-            first, last = (runs[0]["start"], runs[-1].get("html", "")) if runs else ("", "")
+            words, runs = (proofs[-1]["words"], _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)
+            since, report = (runs[0]["start"], runs[-1].get("html", "")) if runs else ("", "")
             rows.append(
                 {
                     "alarm": name,
                     "table": str(status.table),
                     "value": value,
-                    "words": said,
+                    "words": words,
                     "command": outcome.command,
-                    "since": first,
-                    "report": last,
+                    "since": since,
+                    "report": report,
                 }
             )
     for name, value in _raised_by_passes(config, facts, now, limits):
@@ -98,13 +100,13 @@ def raised(
     limits: Mapping[str, float],
 ) -> list[tuple[str, float]]:  # name and value
     "The alarms about tables that these numbers raise."
-    found = []
+    alarms = []
     for name, (metric, threshold) in ALARMS.items():
         value = facts.get(metric)
         limit = limits[threshold] if isinstance(threshold, str) else threshold
         if value is not None and value > limit:
-            found.append((name, value))
-    return found
+            alarms.append((name, value))
+    return alarms
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #8244f43a
 _EPOCH = "1970-01-01T00:00:00.000Z"
@@ -131,6 +133,6 @@ def _of_passes(
     "The other members of such a row."
     hours = f"{seconds / 3600:,.1f} hours"
     ended = f"no pass has ended for {hours}" if math.isfinite(seconds) else "no pass has ended yet"
-    said = {"NoPass": ended, "Quiet": f"DMS has written no change file for {hours}"}
+    words = {"NoPass": ended, "Quiet": f"DMS has written no change file for {hours}"}
     helps = {"NoPass": "dmscdc pass", "Quiet": "aws dms describe-replication-tasks"}
-    return {"words": said[alarm], "command": helps[alarm], "since": "", "report": ""}
+    return {"words": words[alarm], "command": helps[alarm], "since": "", "report": ""}

@@ -85,12 +85,12 @@ DEFAULTS = {f.name: f.default for f in fields(Config) if f.metadata and f.defaul
 def table_parameters(
     config: Config,
     table: TableRef,  # of this run
-    **more: Any,  # further plain values: run, lease, …
+    **run_parameters: Any,  # further plain values: run, lease, …
 ) -> dict[str, Any]:  # by the names in the job's parameters cell
     "The parameters of a table's job notebook: plain values, nothing computed, no secret."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "settle")}
-    told = {name: value for name in ("catalog", "archive", "mask") if (value := getattr(config, name))}
-    return {"table": str(table), **named, **told, **more}
+    places = {name: value for name in ("catalog", "archive", "mask") if (value := getattr(config, name))}
+    return {"table": str(table), **named, **places, **run_parameters}
 
 # %% ../../notebooks/13_service/01_config.ipynb #a292627c
 def is_wanted(
@@ -99,7 +99,7 @@ def is_wanted(
 ) -> bool:
     "Whether a table is included and not excluded by the settings."
     include, exclude = ([one.strip() for one in text.split(",")] for text in (config.include, config.exclude))
-    among = [any(fnmatchcase(str(table), pattern) for pattern in some) for some in (include, exclude)]
+    among = [any(fnmatchcase(str(table), pattern) for pattern in patterns) for patterns in (include, exclude)]
     return (among[0] or not config.include) and not among[1]
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-009
@@ -128,14 +128,14 @@ _OPTIONAL = {  # pattern and words; "" is for none
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-012
 def check_names(
-    given: Mapping,  # settings by name
+    settings: Mapping,  # settings by name
     source: str,  # where they come from, for the message
 ) -> None:
     "Refuse a setting that does not exist, and suggest the one that may be meant."
-    for name in given:
+    for name in settings:
         if name not in MEANING:
-            near = get_close_matches(str(name).replace("-", "_"), MEANING, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            similar = get_close_matches(str(name).replace("-", "_"), MEANING, n=1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
             raise ConfigError(f"{source}: there is no setting {name}.{hint} There are: {', '.join(MEANING)}")
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-016
@@ -146,12 +146,12 @@ def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
 
 def _check_number(name: str, value: object, source: str) -> int | float:
     "A number within its limits; `true` is not a number, although Python counts it as 1."
-    whole = name in ("keep", "workers", "spark_above")
+    is_whole = name in ("keep", "workers", "spark_above")
     least = 1 if name == "timeout" else 0
-    is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, int if is_whole else (int, float)) and not isinstance(value, bool)
     if not is_number or not least <= value < inf:
         expected = "0, or a whole number from 12 to 500" if name == "keep" else "a whole number from 0"
-        raise _wrong(name, value, source, expected if whole else "a number of seconds")
+        raise _wrong(name, value, source, expected if is_whole else "a number of seconds")
     if name == "keep" and value and not 12 <= value <= 500:
         raise _wrong(name, value, source, "0, or a whole number from 12 to 500")
     return value
@@ -172,8 +172,8 @@ def _check_text(name: str, value: object, source: str) -> str:
         raise ConfigError(f"{source}: {login}; leave them to AWS_PROFILE and the like")
     if name == "state" and not re.fullmatch(r"(sqlite|dynamodb):(?!\.{0,2}/?$).+", value):
         raise _wrong(name, value, source, "sqlite:FILE or dynamodb:TABLE")
-    if name == "format" and value not in (known := formats()):
-        raise _wrong(name, value, source, f"one of {', '.join(known)}")
+    if name == "format" and value not in (known_formats := formats()):
+        raise _wrong(name, value, source, f"one of {', '.join(known_formats)}")
     if name == "driver_memory" and not re.fullmatch(r"[1-9]\d*[mgMG]", value):
         raise _wrong(name, value, source, 'a size like "3g" or "1500m"')
     if name == "master" and not re.fullmatch(r"local(-cluster)?(\[\S+\])?|yarn|(spark|k8s)://\S+", value):
@@ -188,7 +188,7 @@ def check_value(
 ) -> str | int | float | list[str]:  # the value
     "Refuse a value that makes no sense, and a password in an address."
     if name == "landing" and isinstance(value, (list, tuple)):
-        places = [_check_text(name, one, source) for one in value]
+        places = [_check_text(name, place, source) for place in value]
         if not places:
             raise _wrong(name, value, source, "a text, or a list of texts")
         return places if places[1:] else places[0]
@@ -201,9 +201,9 @@ def absolute(
     folder: Path,  # of dmscdc.toml
 ) -> str:  # a path from the root, or the address as it is
     "The same place, whatever the working folder is."
-    kind, colon, rest = value.partition(":")
+    kind, colon, path = value.partition(":")
     if kind in ("sqlite", "emf", "jsonl") and colon:
-        return f"{kind}:{absolute(rest, folder)}"
+        return f"{kind}:{absolute(path, folder)}"
     if colon and re.fullmatch(r"[a-z][a-z0-9+]+", kind):  # s3://…, dynamodb:…
         return value
     return str((folder / Path(value).expanduser()).resolve())
@@ -221,24 +221,24 @@ def _joined(
 def _read_file(file: Path) -> dict:
     "The checked settings in the file; none if it does not exist."
     try:
-        given = tomllib.loads(file.read_text(encoding="utf-8"))
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except OSError as error:
-        what = "a text file with the settings was expected"
-        raise ConfigError(f"{file} cannot be read ({error.strerror}): {what}") from error
+        expected = "a text file with the settings was expected"
+        raise ConfigError(f"{file} cannot be read ({error.strerror}): {expected}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is no TOML: {error}") from error
-    check_names(given, file.name)
-    return {name: check_value(name, value, file.name) for name, value in given.items()}
+    check_names(settings, file.name)
+    return {name: check_value(name, value, file.name) for name, value in settings.items()}
 
 
 def _not_said(missing: list[str], file: Path) -> ConfigError:
     "The error for a missing landing or lake; it says how to name them."
     where = f"{FILE} here does not say" if file.exists() else f"there is no {FILE} here that says"
-    what = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
+    lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
     return ConfigError(
-        f"{where} what {what} ({file.parent}): "
+        f"{where} what {lacking} ({file.parent}): "
         "dmscdc init --landing FOLDER --lake FOLDER writes one, "
         f"or give --{' and --'.join(missing)}"
     )
@@ -268,15 +268,15 @@ _PLACES = ("landing", "lake", "archive")
 def _check_places(paths: Mapping[str, str]) -> None:
     "Refuse a lake that is, contains or lies in the landing; the same for an archive. Raises `ConfigError`."
     places = [(name, place) for name in _PLACES if name in paths for place in places_of(paths[name])]
-    for (one, there), (other, here) in combinations(places, 2):
-        ours, theirs = _parts(here), _parts(there)
-        if one == other and 0 < abs(len(ours) - len(theirs)) <= 2:  # as with `CdcPath`
+    for (one, there), (other_name, other_place) in combinations(places, 2):
+        other_parts, parts = _parts(other_place), _parts(there)
+        if one == other_name and 0 < abs(len(other_parts) - len(parts)) <= 2:  # as with `CdcPath`
             continue
-        if ours[: len(theirs)] == theirs or theirs[: len(ours)] == ours:
-            how = "are the same place" if ours == theirs else "lie one inside the other"
-            hint = f"give the {other} a place of its own, beside the {one}, with --{other}"
-            hint = "a place may lie in another one, at most two folders deep" if one == other else hint
-            raise ConfigError(f"{one} {there} and {other} {here} {how}: {hint}")
+        if other_parts[: len(parts)] == parts or parts[: len(other_parts)] == other_parts:
+            how = "are the same place" if other_parts == parts else "lie one inside the other"
+            hint = f"give the {other_name} a place of its own, beside the {one}, with --{other_name}"
+            hint = "a place may lie in another one, at most two folders deep" if one == other_name else hint
+            raise ConfigError(f"{one} {there} and {other_name} {other_place} {how}: {hint}")
     if len({is_bucket(place) for name, place in places if name == "landing"}) > 1:
         raise ConfigError(f"landing: {paths['landing']}: either all places are folders, or all lie in S3")
 
@@ -287,29 +287,29 @@ def read_config(
 ) -> Config:  # with absolute paths
     "The settings of a folder. Raises `ConfigError`."
     folder = _here(folder)
-    given = _read_file(folder / FILE)
+    settings = _read_file(folder / FILE)
     flags = {name: value for name, value in flags.items() if value is not None}
     check_names(flags, "command line")
     for name, value in flags.items():
-        given[name] = check_value(name, value, f"--{name.replace('_', '-')}")
-    if missing := [name for name in ("landing", "lake") if name not in given]:
+        settings[name] = check_value(name, value, f"--{name.replace('_', '-')}")
+    if missing := [name for name in ("landing", "lake") if name not in settings]:
         raise _not_said(missing, folder / FILE)
-    every = {**DEFAULTS, **given}
-    paths = {name: absolute(every[name], folder) for name in ("lake", "state", "runs")}
-    paths["landing"] = _joined(every["landing"], folder)
-    paths |= {name: absolute(every[name], folder) for name in ("metrics", "source") if ":" in every[name]}
-    paths |= {name: absolute(every[name], folder) for name in ("archive",) if every[name]}
+    all_settings = {**DEFAULTS, **settings}
+    paths = {name: absolute(all_settings[name], folder) for name in ("lake", "state", "runs")}
+    paths["landing"] = _joined(all_settings["landing"], folder)
+    paths |= {name: absolute(all_settings[name], folder) for name in ("metrics", "source") if ":" in all_settings[name]}
+    paths |= {name: absolute(all_settings[name], folder) for name in ("archive",) if all_settings[name]}
     _check_places(paths)
-    return Config(**{**every, **paths}, folder=str(folder))
+    return Config(**{**all_settings, **paths}, folder=str(folder))
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-032
-def _for_people(given: Mapping) -> str:
+def _for_people(settings: Mapping) -> str:
     "The content of the file: each setting below its meaning; an unchanged default is a comment."
     lines = ["# Settings of dmscdc. Paths are relative to this file; flags of a command win.", ""]
     for name, meaning in MEANING.items():
-        value = given.get(name, DEFAULTS.get(name, name))
-        off = "# " if name not in given and name in DEFAULTS else ""
-        lines += [f"# {meaning}", f"{off}{name} = {json.dumps(value, ensure_ascii=False)}", ""]
+        value = settings.get(name, DEFAULTS.get(name, name))
+        comment_mark = "# " if name not in settings and name in DEFAULTS else ""
+        lines += [f"# {meaning}", f"{comment_mark}{name} = {json.dumps(value, ensure_ascii=False)}", ""]
     return "\n".join(lines[:-1]) + "\n"
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-033
@@ -318,26 +318,26 @@ def write_config(
     **values,  # settings by name; None: not given
 ) -> Path:  # of the file
     "Write dmscdc.toml, never over an existing one. Raises `ConfigError` before anything is written."
-    given = {name: value for name, value in values.items() if value is not None}
-    check_names(given, "dmscdc init")
-    named = [name for name in MEANING if name in given]
-    text = _for_people({name: check_value(name, given[name], "dmscdc init") for name in named})
+    settings = {name: value for name, value in values.items() if value is not None}
+    check_names(settings, "dmscdc init")
+    named = [name for name in MEANING if name in settings]
+    text = _for_people({name: check_value(name, settings[name], "dmscdc init") for name in named})
     file = Path(folder) / FILE
-    _check_places({name: _joined(given[name], _here(folder)) for name in _PLACES if given.get(name)})
+    _check_places({name: _joined(settings[name], _here(folder)) for name in _PLACES if settings.get(name)})
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
+        with file.open("x", encoding="utf-8") as target:
+            target.write(text)
     except FileExistsError:
         hint = "change it with an editor, or use flags"
         raise ConfigError(f"{file} exists already and is not touched: {hint}") from None
     return file
 
 # %% ../../notebooks/13_service/01_config.ipynb #ef233df3
-def _check_whose(home: Path, here: Path) -> None:
+def _check_whose(home: Path, cwd: Path) -> None:
     "Settings say where data and secrets are, and others may write a folder above, like /tmp. Raises `ConfigError`."
-    found = (home / FILE).stat()
-    if home != here and (found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o002):
+    status = (home / FILE).stat()
+    if home != cwd and (status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o002):
         raise ConfigError(
             f"{home / FILE} belongs to another user, or others can write into it. If you trust it: "
             f"dmscdc.open({str(home)!r})"
@@ -350,9 +350,9 @@ def nearest_config(
     "The settings of the nearest folder. Raises `ConfigError`, also for one elsewhere into which others can write."
     if folder:
         return read_config(folder)
-    here = Path.cwd()
-    for home in (place for above in (here, *here.parents) for place in (above, above / "demo")):
+    cwd = Path.cwd()
+    for home in (place for folder_above in (cwd, *cwd.parents) for place in (folder_above, folder_above / "demo")):
         if (home / FILE).is_file():
-            _check_whose(home, here)
+            _check_whose(home, cwd)
             return read_config(home)
-    raise ConfigError(f"no {FILE} in {here} or above, and no demo: make demo, or name the folder that has one")
+    raise ConfigError(f"no {FILE} in {cwd} or above, and no demo: make demo, or name the folder that has one")

@@ -32,8 +32,8 @@ def divided(
     except DmscdcError as error:
         return Routed(problems=(str(error),))
     if routed.files:
-        left = f"; {count(routed.old, 'change file')} older than the load left out" if routed.old else ""
-        say(f"{count(routed.files, 'file')} of transactions became {count(routed.written, 'change file')}{left}")
+        obsolete = f"; {count(routed.old, 'change file')} older than the load left out" if routed.old else ""
+        say(f"{count(routed.files, 'file')} of transactions became {count(routed.written, 'change file')}{obsolete}")
     return routed
 
 
@@ -75,32 +75,32 @@ def hindered(
 def held_back(
     say: Callable[[str], None],
     statuses: Iterable[TableStatus],
-    why: str,
+    reason: str,
 ) -> dict[str, Outcome]:  # by table, of those that could have gone on
     "The outcomes of a pass that begins nothing."
-    words = f"not begun, so that all tables stay at one transaction: {why}"
-    held = [
+    words = f"not begun, so that all tables stay at one transaction: {reason}"
+    outcomes = [
         Outcome(str(status.table), Verdict.ATTENTION, words, Advice.STATUS())
         for status in statuses
         if status.has_work and not _hindrance(status)
     ]
-    for outcome in held:
+    for outcome in outcomes:
         say(str(outcome))
-    return {outcome.table: outcome for outcome in held}
+    return {outcome.table: outcome for outcome in outcomes}
 
 # %% ../../notebooks/13_service/06_consistent.ipynb #0705e9c0
 def say_boundary(
     tables: Mapping[str, Outcome],
-    last: str,  # the newest file of transactions
-    left: list[str],  # receives what is as it should be
+    newest_file: str,  # the newest file of transactions
+    remarks: list[str],  # receives what is as it should be
     unread: list[str],  # receives what a person must look at
 ) -> None:
     "Where the tables stand after a consistent pass."
     behind = [name for name, outcome in tables.items() if outcome.verdict not in WELL]
     paused = [name for name, outcome in tables.items() if outcome.paused and outcome.waits]
     if behind:
-        again = "dmscdc pass --consistent"
-        unread.append(f"the tables are not all at one transaction: look at {some(behind)}, then: {again}")
-    elif last:
+        command = "dmscdc pass --consistent"
+        unread.append(f"the tables are not all at one transaction: look at {some(behind)}, then: {command}")
+    elif newest_file:
         but = f" but {some(paused)}, paused with files that wait," if paused else ""
-        left.append(f"all tables{but} hold the transactions up to {last}")
+        remarks.append(f"all tables{but} hold the transactions up to {newest_file}")

@@ -96,9 +96,9 @@ def leave_word(
     "Say that nothing waits, unless somebody has changed a setting meanwhile. Raises `RunStoreError`."
     stored = _items(config)
     names = {str(item.table) for item in items}
-    mine = [one["path"]["S"] for one in stored if str(table_in(one["path"]["S"])) in names]
-    asked = [item for item in items if item.instruction or item.moved]
-    if asked or items_mark(stored) != seen.settings:
+    own_paths = [stored_item["path"]["S"] for stored_item in stored if str(table_in(stored_item["path"]["S"])) in names]
+    requested = [item for item in items if item.instruction or item.moved]
+    if requested or items_mark(stored) != seen.settings:
         return
     looked = [item.status.get("full_at", 0.0) for item in items if item.is_ready]
     places = {name: getattr(config, name) for name in ("landing", "lake", "catalog", "archive")}
@@ -109,8 +109,8 @@ def leave_word(
         "until": min(looked, default=seen.time) + ALL_EVERY,
         "settings": _SETTINGS,
         "progress": _PROGRESS,
-        "items": mine,
-        "mark": items_mark(stored, mine),
+        "items": own_paths,
+        "mark": items_mark(stored, own_paths),
         "tables": len(items),
         "newest": newest,
     }

@@ -105,10 +105,10 @@ def looks_like_id(
     table: str,  # name without its schema
 ) -> int:  # 0 "id", 1 "product_id" in product, 2 any "…_id", 3 no such name
     "How likely a column is a key, by its name."
-    name, own = column.lower().replace("_", ""), table.lower().replace("_", "")
+    name, table_name = column.lower().replace("_", ""), table.lower().replace("_", "")
     if name == "id":
         return 0
-    if name in (f"{own}id", f"id{own}", f"{own.removesuffix('s')}id"):
+    if name in (f"{table_name}id", f"id{table_name}", f"{table_name.removesuffix('s')}id"):
         return 1
     return 2 if column.lower().endswith("_id") or column.endswith(("Id", "ID")) else 3
 
@@ -127,8 +127,8 @@ def guess(
     for column in singles:
         if is_unique(rows, (column,)):
             return (column,)
-    several = (some for size in (2, 3) for some in combinations(columns[:8], size))
-    return next((some for some in several if is_unique(rows, some)), ())
+    several = (columns_together for size in (2, 3) for columns_together in combinations(columns[:8], size))
+    return next((columns_together for columns_together in several if is_unique(rows, columns_together)), ())
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-021
 @dataclass(frozen=True)
@@ -169,15 +169,15 @@ def keyless_changes(
 
 def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], csv: ReadOptions) -> str:
     "What is said of such changes among the first rows of change files."
-    found: Counter[str] = Counter()
+    changes: Counter[str] = Counter()
     for file in files:
         with suppress(Refused):
-            found += keyless_changes(first_of(landing, table, file, csv))
-    if not found:
+            changes += keyless_changes(first_of(landing, table, file, csv))
+    if not changes:
         return ""
-    lies = " and ".join(count(found[op], what) for op, what in (("U", "update"), ("D", "delete")) if found[op])
+    lies = " and ".join(count(changes[op], noun) for op, noun in (("U", "update"), ("D", "delete")) if changes[op])
     way = "before images of all columns (add-before-image-columns, column-filter all) would tell which rows they mean"
-    return f", and {lies} {'lie' if found.total() > 1 else 'lies'} in its first change files: {way}"
+    return f", and {lies} {'lie' if changes.total() > 1 else 'lies'} in its first change files: {way}"
 
 
 def suggest_key(
@@ -204,15 +204,15 @@ def suggest_key(
     check_names(str(table), file.path, rows.column_names)
     key = guess(rows, table.name)
     if rows.num_rows < 2:
-        seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"
-        words = f"{','.join(key)}, by its name: {seen}" if key else f"{seen}; {NEVER}"
+        rows_seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"
+        words = f"{','.join(key)}, by its name: {rows_seen}" if key else f"{rows_seen}; {NEVER}"
         return Suggestion(key, words, f"{only} --key {for_shell(','.join(key)) if key else 'COLUMN'}")
     if not key:
         lie = _lying_there(landing, table, listing.changes[:_LOOKED], csv)
         words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{lie}"
         return Suggestion((), words, f"{only} --insert-only")
-    what, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
-    words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {what} different in {file.path}"
+    noun, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
+    words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {noun} different in {file.path}"
     return Suggestion(key, words, f"{only} --key {for_shell(columns)}")
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #eca18613
@@ -226,8 +226,8 @@ def folders_in(
     partition: tuple[str, ...],  # columns and expressions
 ) -> tuple[int, int]:  # combinations of their values, at least; rows of the file
     "How many folders a file's rows would be written to."
-    there, path = fs_and_path(landing.url(table, file.path))
-    with pq.ParquetFile(path, filesystem=there) as parquet:
+    filesystem, path = fs_and_path(landing.url(table, file.path))
+    with pq.ParquetFile(path, filesystem=filesystem) as parquet:
         names = list(dict.fromkeys(source_columns(partition)))
         batches = islice(parquet.iter_batches(columns=names, batch_size=_SAMPLE), COUNTED // _SAMPLE)
         rows = pa.Table.from_batches(batches, schema=pa.schema(map(parquet.schema_arrow.field, names)))

@@ -41,8 +41,8 @@ def log_line(
     facts: Mapping[str, Any],  # plain values
 ) -> dict[str, Any]:
     "One event as a line of a structured log."
-    at = datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"time": at, "level": _LEVELS.get(facts.get("verdict", ""), "INFO"), "event": event, **facts}
+    moment = datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"time": moment, "level": _LEVELS.get(facts.get("verdict", ""), "INFO"), "event": event, **facts}
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-009
 _NAMESPACE = "dmscdc"
@@ -76,7 +76,7 @@ def as_dimension(
 ) -> str:  # 1 to 1,024 printable ASCII characters
     "A text as CloudWatch takes it in a dimension."
     plain = value.encode("ascii", "backslashreplace").decode()
-    return "".join(c if c.isprintable() else " " for c in plain)[:1024].strip() or "-"
+    return "".join(column if column.isprintable() else " " for column in plain)[:1024].strip() or "-"
 
 
 FLOORS = {  # metrics of a single table: each becomes one only above this, the least limit that an alarm may have
@@ -94,7 +94,9 @@ def with_metrics(
     now: float,  # epoch seconds
 ) -> dict[str, Any]:  # the same where it holds no number that is a metric
     "A line in CloudWatch's embedded metric format. A table that is well makes no metric, because each is billed."
-    numbers = {n: v for n, v in line.items() if n in UNITS and isinstance(v, (int, float)) and math.isfinite(v)}
+    numbers = {
+        n: value for n, value in line.items() if n in UNITS and isinstance(value, (int, float)) and math.isfinite(value)
+    }
     if line.get("table"):
         numbers = {name: number for name, number in numbers.items() if number > FLOORS.get(name, math.inf)}
     if not numbers:
@@ -142,9 +144,9 @@ def _write_line(
             _send_line(text, file.removeprefix("logs:"))
             return
         Path(file).parent.mkdir(parents=True, exist_ok=True)
-        with open(file, "ab") as out:
-            fcntl.flock(out, fcntl.LOCK_EX)
-            os.write(out.fileno(), text.encode() + b"\n")
+        with open(file, "ab") as log_file:
+            fcntl.flock(log_file, fcntl.LOCK_EX)
+            os.write(log_file.fileno(), text.encode() + b"\n")
     except OSError as error:
         warnings.warn(f"metrics are not written to {file or 'standard output'}: {error}", stacklevel=2)
 
@@ -160,9 +162,9 @@ def open_metrics(
     def tell(event: str, **facts: Any) -> None:
         if not kind:
             return
-        at = now()
-        line = log_line(event, at, {**always, **facts})
-        _write_line(with_metrics(line, at) if kind == "emf" else line, file)
+        moment = now()
+        line = log_line(event, moment, {**always, **facts})
+        _write_line(with_metrics(line, moment) if kind == "emf" else line, file)
 
     if kind and kind not in KINDS:
         raise ValueError(f"metrics are {' or '.join(KINDS)}, like jsonl:logs/dmscdc.jsonl, not {setting!r}")
@@ -218,8 +220,8 @@ def _aside(
 ) -> int:
     "Rows that are in quarantine, as the newest commit before a run and the run itself count them."
     head = status.table_state.head if status.table_state else None
-    kept = (head.position.get("aside") or {}) if head else {}
-    return sum(abs(number) for number, *_ in kept.values()) + rows.get("aside", 0)
+    quarantined = (head.position.get("aside") or {}) if head else {}
+    return sum(abs(number) for number, *_ in quarantined.values()) + rows.get("aside", 0)
 
 # %% ../../notebooks/13_service/05_metrics.ipynb #cell-021
 def table_facts(
@@ -269,11 +271,11 @@ def pass_facts(
 ) -> dict[str, Any]:
     "What a pass has done in all."
     tables = list(tables)
-    verdicts = Counter(one["verdict"] for one in tables)
-    lags = [one["lag"] for one in tables if one["lag"] is not None]
-    quiet = [one["quiet"] for one in tables if one["quiet"] is not None]
-    sums = {name: sum(one[name] or 0 for one in tables) for name in SUMMED}
-    waits = [one["waited"] for one in tables if one["waited"] is not None]
+    verdicts = Counter(table["verdict"] for table in tables)
+    lags = [table["lag"] for table in tables if table["lag"] is not None]
+    quiet = [table["quiet"] for table in tables if table["quiet"] is not None]
+    sums = {name: sum(table[name] or 0 for table in tables) for name in SUMMED}
+    waits = [table["waited"] for table in tables if table["waited"] is not None]
     return {
         "tables": len(tables),
         "verdicts": {verdict: verdicts[verdict] for verdict in ENDS if verdicts[verdict]},

@@ -88,7 +88,7 @@ class PassResult:
     def to_dict(self) -> dict[str, Any]:
         "Plain values."
         named = {name: getattr(self, name) for name in ("start", "end", "verdict", "words")}
-        return {"pass": self.id, **named, "tables": {name: _plain(one) for name, one in self.tables.items()}}
+        return {"pass": self.id, **named, "tables": {name: _plain(outcome) for name, outcome in self.tables.items()}}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-009
 def in_words(
@@ -98,13 +98,13 @@ def in_words(
     outcomes = list(outcomes)
     worst = Verdict.worst(outcome.verdict for outcome in outcomes)
     ended = [verdict for verdict in ENDS if verdict != Verdict.NOTHING]
-    known = (*ended, Verdict.WAITING, Verdict.PAUSED, "not begun", Verdict.NOTHING)
+    order = (*ended, Verdict.WAITING, Verdict.PAUSED, "not begun", Verdict.NOTHING)
     idle = {one.table: Verdict.PAUSED if one.paused else Verdict.WAITING for one in outcomes if one.paused or one.waits}
     idle |= {one.table: "not begun" for one in outcomes if not one.begun}
     counts = Counter(
         idle.get(one.table, Verdict.NOTHING) if one.verdict == Verdict.NOTHING else one.verdict for one in outcomes
     )
-    parts = ", ".join(f"{counts[word]:,} {word}" for word in known if counts[word])
+    parts = ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])
     return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-012
@@ -122,9 +122,9 @@ def is_brief(
     statuses: Sequence[TableStatus],  # of tables that need a run
 ) -> bool:
     "Whether Spark has seconds of work."
-    heads = [one.table_state.head if one.table_state else None for one in statuses]
-    sizes = [(one.bytes, head.rows if head else 0) for one, head in zip(statuses, heads)]
-    return all(sum(some) <= most for some, most in zip(zip(*sizes), _FEW))
+    heads = [status.table_state.head if status.table_state else None for status in statuses]
+    sizes = [(status.bytes, head.rows if head else 0) for status, head in zip(statuses, heads)]
+    return all(sum(total) <= limit for total, limit in zip(zip(*sizes), _FEW))
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-013
 @contextmanager
@@ -136,11 +136,11 @@ def _heeding_signals(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    known = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    known = {number: handler for number, handler in known.items() if handler not in (signal.SIG_IGN, None)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
 
     def restore() -> None:
-        for number, handler in known.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
     def answer() -> None:
@@ -151,7 +151,7 @@ def _heeding_signals(
         restore()
         threading.Thread(target=answer).start()  # the interrupted code may hold a lock
 
-    for number in known:
+    for number in handlers:
         signal.signal(number, heard)
     try:
         yield
@@ -167,8 +167,8 @@ def _without_spark(
 ) -> int:
     "Notebooks at a time of tables that need no Spark: two a core, since each waits for its kernel half of the time."
     least = min(2 * (os.cpu_count() or 1), 8)
-    there = memory_here()
-    return max(workers, min(least, there // _MEMORY) if there else least)
+    memory = memory_here()
+    return max(workers, min(least, memory // _MEMORY) if memory else least)
 
 
 _SHOWING, _AT_END = 5.0, 20.0  # seconds for pages; of a run log that is read anew, the next passes write the others
@@ -187,18 +187,18 @@ def _run_all(
     statuses: list[TableStatus],  # that need a run, in the order in which they begin
 ) -> list[Outcome]:
     "Run tables in parallel until all are done or the workers are stopped."
-    many = workers.config.workers
-    if not many:
+    limit = workers.config.workers
+    if not limit:
         return [attempt(workers, status) for status in statuses]
-    with ThreadPoolExecutor(many) as with_spark, ThreadPoolExecutor(_without_spark(many)) as without:
+    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_without_spark(limit)) as without:
         pools = {True: with_spark, False: without}
         futures = [pools[status.needs_spark].submit(attempt, workers, status) for status in statuses]
-        shown = 0
-        while (left := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
-            done = len(futures) - len(left)
-            if done - shown >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
+        shown_done = 0
+        while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
+            done = len(futures) - len(unfinished)
+            if done - shown_done >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
                 _show(workers.config)
-                shown = done
+                shown_done = done
         return [future.result() for future in futures]
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-016
@@ -206,18 +206,18 @@ def _run_all(
 def _open_workers(
     config: Config,
     pass_id: str,
-    **more: Any,  # fields of the workers; `start` and `classic` are for its servers, `retry` for its looks
+    **options: Any,  # fields of the workers; `start` and `classic` are for its servers, `retry` for its looks
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, more.pop("classic"), more.pop("start"), more["stop"], forks=True)
-    keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), more.pop("retry")
+    servers = Servers(config, options.pop("classic"), options.pop("start"), options["stop"], forks=True)
+    keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), options.pop("retry")
 
     def reread(table: TableRef) -> TableStatus:
         return read_status(table, config, landing, state, time.time(), retry)
 
     try:
-        yield Workers(config, state, servers, keeper, owner, reread, **more)
+        yield Workers(config, state, servers, keeper, owner, reread, **options)
     finally:
         keeper.close()
         servers.close()
@@ -281,15 +281,18 @@ def _finish(
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
         RunLog(config.runs).append({**line, **verdict, **numbers})
-        seen = {status.table for status in statuses}
-        every = [*statuses, *(status for status in (read_statuses(config) if only else ()) if status.table not in seen)]
-        every.sort(key=lambda status: status.table)
+        planned = {status.table for status in statuses}
+        all_statuses = [
+            *statuses,
+            *(status for status in (read_statuses(config) if only else ()) if status.table not in planned),
+        ]
+        all_statuses.sort(key=lambda status: status.table)
         state = open_state(config.state, config.landing, ask=True)
-        rows = [status_after(status, result.tables.get(str(status.table)), state) for status in every]
+        rows = [status_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
         write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
-        verdict, kept = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
-        return replace(result, verdict=verdict, words=f"{result.words}. {kept}: {error}")
+        verdict, trouble = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
+        return replace(result, verdict=verdict, words=f"{result.words}. {trouble}: {error}")
     return result
 
 
@@ -305,10 +308,10 @@ def show_failure(config: Config, table: TableRef, words: str) -> None:
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-022
 def _ended(
     begun: PassResult,
-    **what: Any,  # fields that are known now
+    **fields: Any,  # fields that are known now
 ) -> PassResult:
     "A result that ends at this moment."
-    return replace(begun, end=iso(datetime.now(timezone.utc)), **what)
+    return replace(begun, end=iso(datetime.now(timezone.utc)), **fields)
 
 
 def pass_verdict(
@@ -330,8 +333,8 @@ def _logged(
     "Log what the pass has done: a line for each of its tables and one for the pass."
     now = time.time()
     facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
-    for one in facts:
-        log("table", **one)
+    for fact in facts:
+        log("table", **fact)
     verdict = {"verdict": result.verdict, "words": result.words, "cause": result.cause}
     log("pass", **verdict, **pass_facts(facts, result.start, result.end))
     return result

@@ -83,9 +83,9 @@ class TableStatus:
     def needs_spark(self) -> bool:
         "Whether a run will most likely ask for Spark; if it does against all odds, its notebook starts one."
         plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
-        used = self.item.status.get("spark", not plain)
-        few = min(FEW, int(os.environ.get("DMSCDC_SMALL_BYTES", FEW)))
-        return not self.plan.is_empty and (used or self.bytes > few)
+        used_spark = self.item.status.get("spark", not plain)
+        small = min(FEW, int(os.environ.get("DMSCDC_SMALL_BYTES", FEW)))
+        return not self.plan.is_empty and (used_spark or self.bytes > small)
 
     @property
     def bytes(self) -> int:
@@ -109,26 +109,26 @@ def input_mark(
     item, plan = status.item, status.plan
     files = sorted((file.path, file.size, file.time) for file in plan.inputs) if plan else status.problem
     settings = [getattr(item, name) for name in SETTINGS] + [item.instruction, item.commit]
-    told = [__version__, settings, plan.kind if plan else "", files]
-    return sha256(json.dumps(told, default=str).encode()).hexdigest()[:16]
+    facts = [__version__, settings, plan.kind if plan else "", files]
+    return sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
 
 def _recalled(
     status: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
     "Add an earlier refusal of the same input."
-    told = status.item.status.get("refused") or {}
-    return replace(status, refusal=told) if status.has_work and told.get("mark") == input_mark(status) else status
+    refusal = status.item.status.get("refused") or {}
+    return replace(status, refusal=refusal) if status.has_work and refusal.get("mark") == input_mark(status) else status
 
 # %% ../../notebooks/13_service/03_status.ipynb #43038942
 def refusal_words(
     status: TableStatus,  # with a refusal
 ) -> str:
     "The words of the refusal, and that it still holds."
-    again = f"`{Advice.PASS_RETRY(status.table)}`"
+    retry = f"`{Advice.PASS_RETRY(status.table)}`"
     words = status.refusal["words"].replace(then(str(status.table)), "").rstrip(".")
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
-    return f"{words}. {since}, and {again} tries it unchanged"
+    return f"{words}. {since}, and {retry} tries it unchanged"
 
 
 def paused_words(
@@ -160,8 +160,8 @@ def problem_words(
         return words
     if isinstance(error, (DmscdcError, OSError)):
         return f"{type(error).__name__}: {words}"
-    last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "no message")
-    return f"{type(error).__name__}: {last:.300}. Nobody expected that: it is a fault in dmscdc"
+    last_line = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "no message")
+    return f"{type(error).__name__}: {last_line:.300}. Nobody expected that: it is a fault in dmscdc"
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
 def _proposed(
@@ -186,10 +186,10 @@ def _proposed(
 # %% ../../notebooks/13_service/03_status.ipynb #cell-012
 def _settled(state: State, table: TableRef, config: Config, owner: str) -> TableState:
     "The table; what others have left there is settled under a lease, unless somebody else has it."
-    seen = look_at_state(state, table, config.lake, config.format, config.catalog)
-    lease = state.acquire(table, owner, HOLD) if owner and seen.unsettled else None
+    table_state = look_at_state(state, table, config.lake, config.format, config.catalog)
+    lease = state.acquire(table, owner, HOLD) if owner and table_state.unsettled else None
     if lease is None:
-        return seen
+        return table_state
     try:
         return load_state(state, table, config.lake, config.format, config.catalog)
     finally:
@@ -218,8 +218,8 @@ def read_status(
         plan = plan_state(table_state, landing, config.settle, now, config.archive)
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
-        told = table_state.item.status.get("catalog", "")
-        behind = not table_state.lost and is_behind(config.catalog, table_state.head, told)
+        catalog_mark = table_state.item.status.get("catalog", "")
+        behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
         status = TableStatus(table, kind, table_state.item, plan, table_state, behind=behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
     except Exception as error:  # a problem of one table must not stop the others
@@ -241,9 +241,9 @@ def columns_ahead(
     files = [file for file in (plan.inputs if plan and head else ()) if not is_csv(file.path)]
     if not files or not head.schema:
         return []
-    there = open_landing(config.landing)
+    landing = open_landing(config.landing)
     files = [file for file in files if file.path not in plan.archived][-_FOOTERS:]
-    urls = {file.path: there.url(status.table, file.path) for file in files}
+    urls = {file.path: landing.url(status.table, file.path) for file in files}
     try:
         footers = [with_computed(footer, status.item.partition, str(status.table)) for footer in read_footers(urls)]
         if plan.load:
@@ -256,12 +256,12 @@ def columns_ahead(
         return []
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-015
-def _unknown(names: list[str], there: list[TableRef], landing: Landing) -> UnknownTable:
+def _unknown(names: list[str], tables: list[TableRef], landing: Landing) -> UnknownTable:
     "The error for unknown table names, with the known ones."
-    known = ", ".join(map(str, there[:10]))
-    more = f" and {len(there) - 10:,} more" if len(there) > 10 else ""
+    known_names = ", ".join(map(str, tables[:10]))
+    rest_words = f" and {len(tables) - 10:,} more" if len(tables) > 10 else ""
     return UnknownTable(
-        f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known}{more}. "
+        f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known_names}{rest_words}. "
         f"All of them: {Advice.STATUS()}"
     )
 
@@ -274,14 +274,16 @@ def chosen_tables(
     "The tables to look at. Raises `LandingEmpty`, `LandingUnreachable`, `UnknownTable`."
     items = state.items()
     landed = landing.tables(item.table for item in items if item.position)
-    known = (item.table for item in items if item.position or state_of(item) != "waiting")  # else nothing is left
-    there = sorted({*landed, *known})
-    asked = sorted({TableRef.parse(name) for name in only})
+    known_tables = (
+        item.table for item in items if item.position or state_of(item) != "waiting"
+    )  # else nothing is left
+    tables = sorted({*landed, *known_tables})
+    named = sorted({TableRef.parse(name) for name in only})
     if not landed and not any(item.position for item in items):
         raise LandingEmpty(landing.describe_empty())
-    if unknown := [str(table) for table in asked if table not in there]:
-        raise _unknown(unknown, there, landing)
-    return asked or there
+    if unknown := [str(table) for table in named if table not in tables]:
+        raise _unknown(unknown, tables, landing)
+    return named or tables
 
 
 def check_here(
@@ -303,15 +305,15 @@ def wanted_tables(
     named: bool,  # a person has named them
 ) -> tuple[list[TableRef], str]:  # those that are meant; words about the others, "" where there are none
     "Tables without those that `include` and `exclude` leave out. Raises `UnknownTable` for one that was named."
-    left = [table for table in tables if not is_wanted(config, table)]
-    if not left:
+    left_out = [table for table in tables if not is_wanted(config, table)]
+    if not left_out:
         return tables, ""
-    given = {name: text for name in ("include", "exclude") if (text := getattr(config, name))}
-    by = " and ".join(f"{name} = {json.dumps(text)}" for name, text in given.items())
-    words = f"{count(len(left), 'table')} left out by {by}: {some(map(str, left))}"
+    patterns = {name: text for name in ("include", "exclude") if (text := getattr(config, name))}
+    by = " and ".join(f"{name} = {json.dumps(text)}" for name, text in patterns.items())
+    words = f"{count(len(left_out), 'table')} left out by {by}: {some(map(str, left_out))}"
     if named:
         raise UnknownTable(f"{words}. Change the setting in dmscdc.toml, or give another one, like --exclude ''")
-    return [table for table in tables if table not in left], words
+    return [table for table in tables if table not in left_out], words
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-020
 def waits_for_aws(
@@ -326,17 +328,17 @@ def _unused_transactions(
     landing: Landing,  # after its tables were looked for
 ) -> list[str]:  # a sentence for each folder
     "Folders with files of transactions that no setting names: their changes come into no table."
-    used = config.transactions and transactions_from(config.transactions).folder
+    divided_folder = config.transactions and transactions_from(config.transactions).folder
     words = "holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions"
-    return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != used]
+    return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != divided_folder]
 
 
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
     "Files of DMS beside the tables that belong to none."
     places = [str(place.root) for place in landing.places]
-    found = [". ".join(too_deep(places, str(place.root), path)) for place in landing.places for path in place.deep]
-    more = [f"{len(found) - 10:,} more folders hold files of DMS that lie too deep"] if found[10:] else []
-    return [*found[:10], *more]
+    sentences = [". ".join(too_deep(places, str(place.root), path)) for place in landing.places for path in place.deep]
+    rest_words = [f"{len(sentences) - 10:,} more folders hold files of DMS that lie too deep"] if sentences[10:] else []
+    return [*sentences[:10], *rest_words]
 
 
 def _tell_undivided(
@@ -346,12 +348,12 @@ def _tell_undivided(
 ) -> None:
     "Tell how many files of transactions the next pass will divide."
     try:
-        many = len(waiting(config.landing, config.transactions)) if config.transactions else 0
+        undivided = len(waiting(config.landing, config.transactions)) if config.transactions else 0
     except DmscdcError as error:
         say(str(error))
         return
-    if many:
-        tell(f"{count(many, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
+    if undivided:
+        tell(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
 
 # %% ../../notebooks/13_service/03_status.ipynb #f84af3c9
 def read_statuses(
@@ -367,11 +369,11 @@ def read_statuses(
     landing, state = open_landing(config.landing), open_state(config.state, config.landing, ask=True)
     now = time.time() if now is None else now
     only = tuple(only)
-    tables, left = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
-    for words in filter(None, [left, state.message]):
+    tables, left_out = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
+    for words in filter(None, [left_out, state.message]):
         tell(words)
-    for schema, why in landing.unread.items():
-        say(f"the tables of {schema} could not be looked for: {why}")
+    for schema, reason in landing.unread.items():
+        say(f"the tables of {schema} could not be looked for: {reason}")
     for words in (*_unused_transactions(config, landing), *_too_deep(landing)):
         say(words)
     _tell_undivided(config, say, tell)
@@ -409,8 +411,8 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     if status.holder:
         return (Verdict.FAILED if is_gone(status.holder.owner) else Verdict.BUSY), busy_words(status.holder)
     if status.has_work and status.plan.instruction:
-        asked = f"{_ASKED[status.plan.instruction['kind']]}, which the next pass does"
-        return "waiting", f"{asked}: {Advice.PASS_ONLY(status.table)}"
+        request = f"{_ASKED[status.plan.instruction['kind']]}, which the next pass does"
+        return "waiting", f"{request}: {Advice.PASS_ONLY(status.table)}"
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
@@ -421,8 +423,8 @@ def _proposal_of(status: TableStatus) -> dict[str, Any]:
         verb = "plan" if status.state == "waiting" else "pass"
         command = f"dmscdc {verb} --only {for_shell(status.table)}"
         return {"suggested": [], "suggestion": status.problem, "command": command, "needs": ""}
-    found = {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
-    return {**found, "needs": guess.sets}
+    proposal = {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
+    return {**proposal, "needs": guess.sets}
 
 
 def _plan_words(plan: Plan | None) -> dict[str, str]:

@@ -71,14 +71,14 @@ class HeldLease:
 
 def renew(
     state: State,
-    held: HeldLease,
+    held_lease: HeldLease,
     seconds: float,  # from now
 ) -> None:
     "Renew one lease; mark a lost one; if the store does not answer, try again next time."
     try:
-        held.lease = state.renew(held.lease, seconds)
+        held_lease.lease = state.renew(held_lease.lease, seconds)
     except LeaseLost:
-        held.lost.set()
+        held_lease.lost.set()
     except Exception:  # of either store: a busy file, a request without an answer
         pass
 
@@ -88,8 +88,8 @@ def _renew_all(
 ) -> None:  # when the keeper is closed
     "Renew every lease four times in its life."
     while not keeper.over.wait(keeper.seconds / 4):
-        for held in list(keeper.held.values()):
-            renew(keeper.state, held, keeper.seconds)
+        for held_lease in list(keeper.held.values()):
+            renew(keeper.state, held_lease, keeper.seconds)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-008
 class LeaseHeartbeat:
@@ -107,13 +107,13 @@ class LeaseHeartbeat:
         if lease is None:
             yield None
             return
-        held = self.held[table] = HeldLease(lease)
+        held_lease = self.held[table] = HeldLease(lease)
         try:
-            yield held
+            yield held_lease
         finally:
             del self.held[table]
-            if not held.stays:
-                self.state.release(held.lease)
+            if not held_lease.stays:
+                self.state.release(held_lease.lease)
 
     def close(self) -> None:
         "Stop renewing."
@@ -162,14 +162,14 @@ class Servers:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
                 log = open_run_store(self.config.runs).home / f"spark-{format}.log"
-                given = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                given |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
-                given |= {"meanwhile": partial(_prepare, self.kernels), "stop": self.stop, "brief": self.brief}
-                given["more_env"] = {MARK: this_process().mark}
+                options = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
+                options |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
+                options |= {"meanwhile": partial(_prepare, self.kernels), "stop": self.stop, "brief": self.brief}
+                options["more_env"] = {MARK: this_process().mark}
                 try:
-                    server = self.stack.enter_context(self.start(format, **given))
+                    server = self.stack.enter_context(self.start(format, **options))
                 except ServerDied:  # once more
-                    server = self.stack.enter_context(self.start(format, **given))
+                    server = self.stack.enter_context(self.start(format, **options))
                 self.live[format] = server
             return server.url, server
 
@@ -295,10 +295,10 @@ def _who_holds(
     table: TableRef,
 ) -> str:
     "Who is at work on a table, in words."
-    other = state.holder(table)
-    if other is None:  # gone since we asked
+    holder = state.holder(table)
+    if holder is None:  # gone since we asked
         return "another pass was at work on it"
-    return busy_words(other)
+    return busy_words(holder)
 
 
 def inherit(
@@ -306,14 +306,14 @@ def inherit(
     table: TableRef,
 ) -> None:
     "Free the lease of a dead pass of this machine once none of its work runs; else it expires by itself."
-    lease, ours = workers.state.holder(table), workers.servers.remote
+    lease, server = workers.state.holder(table), workers.servers.remote
     owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
-    if owner is None or owner.spark not in ("", print_of(ours)):
+    if owner is None or owner.spark not in ("", print_of(server)):
         return
     try:
         end_all(owner.mark)
         if owner.spark:
-            workers.stop_work(ours, session_of(lease.owner, lease.fence, str(table)))
+            workers.stop_work(server, session_of(lease.owner, lease.fence, str(table)))
     except Exception as error:  # whatever it was: something may still run
         workers.say(f"{table}: {spoken(lease.owner)} has ended, but its work may go on: {error}")
         return
@@ -330,8 +330,8 @@ def run_table(
     if workers.stop.is_set():
         return without_run(status)
     inherit(workers, status.table)
-    with workers.keeper.keep(status.table, workers.owner) as held:
-        if held is None:
+    with workers.keeper.keep(status.table, workers.owner) as held_lease:
+        if held_lease is None:
             words = _who_holds(workers.state, status.table)
             outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
             workers.say(str(outcome))
@@ -341,7 +341,7 @@ def run_table(
             if not status.has_work:
                 outcome = without_run(status)
                 return outcome if status.problem else replace(outcome, words="another pass has done it meanwhile")
-        return _run_job(workers, status, held)
+        return _run_job(workers, status, held_lease)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-031
 def _spark_for(
@@ -350,16 +350,16 @@ def _spark_for(
 ) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
     "Where a table's notebook finds its Spark, if it needs one."
     try:
-        found = workers.servers.address(status.item.format) if status.needs_spark else ("", None)
+        address = workers.servers.address(status.item.format) if status.needs_spark else ("", None)
     except NotWanted:
         return None
-    return None if workers.stop.is_set() else found
+    return None if workers.stop.is_set() else address
 
 # %% ../../notebooks/13_service/04_workers.ipynb #run-job
 def _run_job(
     workers: Workers,
     status: TableStatus,
-    held: HeldLease,  # the table's lease
+    held_lease: HeldLease,  # the table's lease
 ) -> Outcome:
     "Run one notebook and leave no work of it behind."
     name, run_id = str(status.table), uuid.uuid4().hex[:8]
@@ -370,8 +370,8 @@ def _run_job(
             return without_run(status)
         workers.progress.say(name, "its notebook starts")
         url, server = spark
-        run = _run_beside(workers, status, held, run_id, url, server, step)
-    return noted(workers, status, run, held.stays)
+        run = _run_beside(workers, status, held_lease, run_id, url, server, step)
+    return noted(workers, status, run, held_lease.stays)
 
 
 def _of_source(config: Config) -> list[str]:
@@ -385,21 +385,21 @@ def _of_source(config: Config) -> list[str]:
 def _run_beside(
     workers: Workers,
     status: TableStatus,
-    held: HeldLease,  # the table's lease
+    held_lease: HeldLease,  # the table's lease
     run_id: str,
     url: str,  # of the server; "": the notebook starts a Spark of its own, or needs none
     server: SparkServer | None,  # None: not ours
     step: dict[str, str],  # environment that says where the kernel tells its step
 ) -> Run:
     "Execute the notebook, and stop what it has left in the server."
-    name, lease = str(status.table), held.lease
+    name, lease = str(status.table), held_lease.lease
     session = session_of(lease.owner, lease.fence, name)
-    given = {"format": status.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
+    lease_parameters = {"format": status.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
     workers.log("run begun", table=name, run=run_id)
     try:
         return run_notebook(
             workers.job,
-            {**table_parameters(workers.config, status.table), **given},
+            {**table_parameters(workers.config, status.table), **lease_parameters},
             runs=workers.config.runs,
             table=name,
             env={
@@ -413,10 +413,10 @@ def _run_beside(
             run_id=run_id,
             server_death=server.death if server else None,
             forks=workers.servers.kernels(),
-            stop=_AnyOf((workers.stop, held.lost)),
+            stop=_AnyOf((workers.stop, held_lease.lost)),
         )
     finally:
-        held.stays = left_behind(workers, url, server, session)
+        held_lease.stays = left_behind(workers, url, server, session)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
 def _is_gone(
@@ -481,10 +481,15 @@ def noted(
 ) -> Outcome:
     "Save the run's result in the state and return the table's outcome."
     table, done = status.table, run.records.get("processed") or {}
-    told = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
-    told |= {"spark": done["spark"]} if "spark" in done else {}
-    said = {"last_verdict": run.verdict, "last_words": run.words[:1_000], "last_run": run.id, "lag": done.get("lag")}
-    workers.state.note_run(table, {**said, "refused": _refused_input(workers, status, run), **told})
+    facts = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
+    facts |= {"spark": done["spark"]} if "spark" in done else {}
+    run_note = {
+        "last_verdict": run.verdict,
+        "last_words": run.words[:1_000],
+        "last_run": run.id,
+        "lag": done.get("lag"),
+    }
+    workers.state.note_run(table, {**run_note, "refused": _refused_input(workers, status, run), **facts})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
     words += _what_stands(workers, status) if run.verdict == Verdict.FAILED else ""
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
@@ -531,8 +536,8 @@ def retry_alone(
         return without_run(status)
     if not status.has_work:
         return replace(outcome, verdict=Verdict.OK, words="it had committed before the server died")
-    what = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
-    workers.say(f"{table}: {what} died, so once more, alone")
+    casualty = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
+    workers.say(f"{table}: {casualty} died, so once more, alone")
     second = attempt(workers, status)
     if lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")

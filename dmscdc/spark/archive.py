@@ -71,14 +71,14 @@ def write_archive(
     "Keep what Spark's Java loads at its start. Raises `ServerMissing` with Java's words where it cannot."
     target = Path(target).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as there:
-        made = Path(there, target.name)
-        options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:ArchiveClassesAtExit={made} -Xlog:disable"
-        work = own_python("import pathlib, dmscdc.spark.archive as a; a._work(pathlib.Path(sys.argv[1]))", there)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        draft = Path(folder, target.name)
+        options = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:ArchiveClassesAtExit={draft} -Xlog:disable"
+        work = own_python("import pathlib, dmscdc.spark.archive as a; a._work(pathlib.Path(sys.argv[1]))", folder)
         env = {**os.environ, "JAVA_TOOL_OPTIONS": options, _TOKEN: secrets.token_urlsafe(24)}
         env["PYSPARK_PYTHON"] = sys.executable
         done = subprocess.run(work, env=env, capture_output=True, text=True, timeout=600)
-        if not made.exists() or not made.stat().st_size:
+        if not draft.exists() or not draft.stat().st_size:
             raise ServerMissing(f"Java wrote no archive of its classes (Java 13 or later can): {done.stderr[-1000:]}")
-        made.replace(target)
+        draft.replace(target)
     return f"{target}: {target.stat().st_size >> 20:,} MB. Spark starts from it now"

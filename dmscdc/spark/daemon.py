@@ -34,11 +34,11 @@ def lighten() -> bool:  # whether something was removed
     return True
 
 # %% ../../notebooks/04_spark/05_daemon.ipynb #cell-013
-def bound(most: int) -> None:
+def bound(limit: int) -> None:
     "Bound the memory of this process and of those that it starts, unless a lower bound is set."
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or most < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 if __name__ == "__main__" and "__file__" in globals():  # as a program, not in a notebook

@@ -70,8 +70,8 @@ FORMATS = {
 # %% ../../notebooks/04_spark/01_formats.ipynb #e81a2cfd
 def formats() -> dict[str, str]:
     "All formats by name, and where their classes lie: ours, and those of installed packages."
-    ours = {name: one.target for name, one in FORMATS.items()}
-    return {**{one.name: one.value for one in entry_points(group="dmscdc.formats")}, **ours}
+    own_formats = {name: entry.target for name, entry in FORMATS.items()}
+    return {**{entry.name: entry.value for entry in entry_points(group="dmscdc.formats")}, **own_formats}
 
 
 def check_format(
@@ -81,10 +81,11 @@ def check_format(
     "Find a table format. Raises `FormatMissing`, which names the known ones."
     if format in FORMATS:
         return FORMATS[format].target
-    if target := (known := formats()).get(format):
+    if target := (known_formats := formats()).get(format):
         return target
     raise FormatMissing(
-        f"{table}: format {format!r} is not one of {', '.join(known)}. Set one: {Advice.SET(table, '--format parquet')}"
+        f"{table}: format {format!r} is not one of {', '.join(known_formats)}. Set one: "
+        f"{Advice.SET(table, '--format parquet')}"
     )
 
 
@@ -132,8 +133,8 @@ def format_conf(
     "What Spark needs for a format. Raises `FormatMissing`."
     check_format(format)
     if format not in FORMATS:
-        other = next(one for one in entry_points(group="dmscdc.formats") if one.name == format)
-        return dict(getattr(other.load(), "spark_conf", {}))
+        plugin = next(entry for entry in entry_points(group="dmscdc.formats") if entry.name == format)
+        return dict(getattr(plugin.load(), "spark_conf", {}))
     jar = jar_of(format, line or spark_line())
     return {**FORMATS[format].conf, **({OUR_JARS: jar} if jar else {})}
 
@@ -145,9 +146,9 @@ def bucket_parts(
     "What Spark needs besides for a lake in a bucket. A Spark with the whole SDK of AWS has it."
     name = FORMATS[format].in_bucket.get(spark_line(), "") if format in FORMATS else ""
     folders = [Path(home, "jars"), *filter(None, [os.environ.get("DMSCDC_JARS")])]
-    there = [jar.name for folder in folders for jar in Path(folder).glob("*.jar")]
-    has = any(jar.startswith(("bundle-2", "iceberg-aws-bundle")) for jar in there)
-    return {} if not name or has or has_jar(name, there) else {OUR_JARS: name}
+    jar_names = [jar.name for folder in folders for jar in Path(folder).glob("*.jar")]
+    has = any(jar.startswith(("bundle-2", "iceberg-aws-bundle")) for jar in jar_names)
+    return {} if not name or has or has_jar(name, jar_names) else {OUR_JARS: name}
 
 # %% ../../notebooks/04_spark/01_formats.ipynb #e5184aa3
 def check_session(
@@ -155,12 +156,12 @@ def check_session(
     format: str,
 ) -> None:
     "The session has the format's extension. Raises `FormatMissing` with the settings that bring it."
-    wanted = FORMATS[format].conf.get("spark.sql.extensions", "") if format in FORMATS else ""
-    if wanted in spark.conf.get("spark.sql.extensions", ""):
+    extension = FORMATS[format].conf.get("spark.sql.extensions", "") if format in FORMATS else ""
+    if extension in spark.conf.get("spark.sql.extensions", ""):
         return
     parts = " or ".join(f"{jar} (Spark {line})" for line, jar in FORMATS[format].parts.items())
-    given = " ".join(f"--conf {name}={value}" for name, value in FORMATS[format].conf.items())
+    options = " ".join(f"--conf {name}={value}" for name, value in FORMATS[format].conf.items())
     raise FormatMissing(
-        f"this Spark was started without the format {format}. Start it with --packages {parts} {given}, "
+        f"this Spark was started without the format {format}. Start it with --packages {parts} {options}, "
         "or let dmscdc start its own (unset SPARK_REMOTE)"
     )

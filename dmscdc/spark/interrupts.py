@@ -28,9 +28,9 @@ def session_url(
     session_id: str,  # a UUID
 ) -> str:  # address of that session
     "The address of one session on a server."
-    kept = [p for p in url.rstrip(";").split(";") if not p.startswith(("session_id=", "user_id="))]
-    base = kept[0] if kept[0].count("/") > 2 else kept[0] + "/"
-    return ";".join([base, *kept[1:], "user_id=dmscdc", f"session_id={session_id}"])
+    parts = [part for part in url.rstrip(";").split(";") if not part.startswith(("session_id=", "user_id="))]
+    base = parts[0] if parts[0].count("/") > 2 else parts[0] + "/"
+    return ";".join([base, *parts[1:], "user_id=dmscdc", f"session_id={session_id}"])
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #cell-010
 THREADS = """
@@ -81,9 +81,9 @@ class ServerMonitor:
             request = self.client._execute_plan_request_with_metadata()
             request.operation_id = str(uuid.uuid4())
             request.plan.CopyFrom(SQL(THREADS.format(newest=self.newest)).to_proto(self.client))
-            found = set(self.client._execute_and_fetch(request, {})[0].column(0).to_pylist())
-            if f"opId={request.operation_id}" in found:
-                return found
+            at_work = set(self.client._execute_and_fetch(request, {})[0].column(0).to_pylist())
+            if f"opId={request.operation_id}" in at_work:
+                return at_work
             self.newest *= 2
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #cell-015
@@ -106,18 +106,18 @@ def _close_session(
     until: float,  # moment on the monotonic clock
 ) -> set[str] | None:  # operations that were interrupted; None if the client had closed the session
     "Stop everything in a session and close it. Raises `WorkGoesOn`."
-    told: set[str] = set()
+    interrupted: set[str] = set()
     while True:
         try:
-            while more := set(client.interrupt_all()) - told:
-                told |= more
-            if told and monitor.one_machine():
-                wait_for_end(monitor, {f"opId={operation}" for operation in told}, until)
+            while new := set(client.interrupt_all()) - interrupted:
+                interrupted |= new
+            if interrupted and monitor.one_machine():
+                wait_for_end(monitor, {f"opId={operation}" for operation in interrupted}, until)
             client.release_session()
-            return told
+            return interrupted
         except Exception as error:
             if "SESSION_CLOSED" in str(error):
-                return told or None
+                return interrupted or None
             if "for event Closed" not in str(error) or time.monotonic() > until:
                 raise
 
@@ -133,10 +133,10 @@ def stop_work(
     alarm.daemon = True
     alarm.start()
     try:
-        told = _close_session(client, monitor, until)
-        if told is not None and monitor.one_machine():
+        interrupted = _close_session(client, monitor, until)
+        if interrupted is not None and monitor.one_machine():
             wait_for_end(monitor, {work for work in monitor.at_work() if work.startswith("TID")}, until)
-        return len(told or ())
+        return len(interrupted or ())
     except WorkGoesOn:
         raise
     except Exception as error:
@@ -209,8 +209,8 @@ def owner_in(
     text: str,  # of a lease
 ) -> _Owner | None:  # None: not one of our passes
     "The process that holds a lease."
-    found = _OWNER.fullmatch(text)
-    return _Owner(found[1], int(found[2]), *found.groups()[2:]) if found else None
+    match = _OWNER.fullmatch(text)
+    return _Owner(match[1], int(match[2]), *match.groups()[2:]) if match else None
 
 
 def spoken(
@@ -247,25 +247,25 @@ def started_by(
     mark: str,  # of a process
 ) -> list[int]:  # process ids
     "The running processes that a process has started, directly or indirectly."
-    wanted, found = f"{MARK}={mark}".encode(), []
+    variable, pids = f"{MARK}={mark}".encode(), []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has ended, or belongs to another user
-            if wanted in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return [pid for pid in found if pid != os.getpid()]
+            if variable in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
+    return [pid for pid in pids if pid != os.getpid()]
 
 
 def end_all(
     mark: str,  # of a process that is gone
     patience: float = 12.0,  # seconds in which they may end by themselves: a server gets ten
-    most: float = 30.0,  # seconds
+    limit: float = 30.0,  # seconds
 ) -> None:
     "Return when all processes that a process has started have ended. Raises `WorkGoesOn`."
     begun, pause = time.monotonic(), threading.Event()
-    while left := started_by(mark):
-        if (spent := time.monotonic() - begun) > most:
-            raise WorkGoesOn(f"still there: process {', '.join(map(str, left))}")
-        for pid in left if spent > patience else ():
+    while pids := started_by(mark):
+        if (spent := time.monotonic() - begun) > limit:
+            raise WorkGoesOn(f"still there: process {', '.join(map(str, pids))}")
+        for pid in pids if spent > patience else ():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         pause.wait(0.05)

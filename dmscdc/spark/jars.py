@@ -49,14 +49,14 @@ class Jar:
 @lru_cache(None)
 def listed() -> Mapping[str, tuple[Jar, ...]]:
     "What a session can ask for by name, and the jars that it gets."
-    found: dict[str, list[Jar]] = {}
+    by_name: dict[str, list[Jar]] = {}
     for line in resources.files(dmscdc).joinpath("jars.txt").read_text().splitlines():
         if line.startswith("["):
-            jars = found.setdefault(line.strip("[]"), [])
+            jars = by_name.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
             sha256, size, name = line.split()
             jars.append(Jar(name=name, size=int(size), sha256=sha256))
-    return {name: tuple(jars) for name, jars in found.items()}
+    return {name: tuple(jars) for name, jars in by_name.items()}
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #4e0c5a11
 _PLAIN = "DMSCDC_PLAIN_HTTP"
@@ -81,11 +81,11 @@ BROUGHT = "share/dmscdc/jars"  # of an environment, with the jars that came alon
 
 def _folder() -> Path:
     "Where fetched jars are kept. Where others could write there, a folder of this process."
-    there = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmscdc", "jars")
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmscdc", "jars")
     with suppress(OSError):  # a user without a writable home
-        make_private(there)
-        if is_own(there.parent) and is_own(there):
-            return there
+        make_private(folder)
+        if is_own(folder.parent) and is_own(folder):
+            return folder
     return Path(_of_process())
 
 
@@ -103,8 +103,8 @@ def _is_right(
 ) -> bool:
     "Whether a file is the jar: looked at each time, since it will run."
     try:
-        with file.open("rb") as there:
-            return there.seek(0, os.SEEK_END) == jar.size and _sum(there) == jar.sha256
+        with file.open("rb") as opened:
+            return opened.seek(0, os.SEEK_END) == jar.size and _sum(opened) == jar.sha256
     except FileNotFoundError:
         return False
 
@@ -140,22 +140,22 @@ def _sum_of(
 
 def _fetch(
     jar: Jar,
-    there: Path,
+    target: Path,
     stop: threading.Event,
 ) -> None:
     "Put one jar in its place. Raises `JarMissing`, `NotWanted`."
-    file, failed = there.with_name(f"{secrets.token_hex(8)}.part"), ""
+    file, failed = target.with_name(f"{secrets.token_hex(8)}.part"), ""
     try:
         for _ in range(_TRIES):
             try:
-                found = _sum_of(jar, file, stop)
+                sha256 = _sum_of(jar, file, stop)
             except (OSError, HTTPException) as error:  # a refusal of the repository is an OSError too
                 failed = f"it could not be fetched: {error}"
                 continue
-            if found == jar.sha256:
-                file.replace(there)
+            if sha256 == jar.sha256:
+                file.replace(target)
                 return
-            failed = f"its SHA-256 is {found}, expected was {jar.sha256}; nothing of it is used"
+            failed = f"its SHA-256 is {sha256}, expected was {jar.sha256}; nothing of it is used"
     finally:
         file.unlink(missing_ok=True)
     where = repository().rpartition("@")[2]  # without a password
@@ -205,21 +205,21 @@ def has_jar(
 
 
 def _chosen(
-    wanted: list[str],
+    names: list[str],
     stop: threading.Event | None,
 ) -> list[Path]:
     "The files for names. Raises `JarMissing`."
-    if own := os.environ.get("DMSCDC_JARS"):
-        there = sorted(Path(own).glob("*.jar"))
-        if missing := [name for name in wanted if not has_jar(name, [file.name for file in there])]:
-            raise JarMissing(f"Spark needs {' and '.join(missing)}, and {own} (DMSCDC_JARS) does not hold it")
-        return there
-    if unknown := [name for name in wanted if name not in listed()]:
+    if own_folder := os.environ.get("DMSCDC_JARS"):
+        own_jars = sorted(Path(own_folder).glob("*.jar"))
+        if missing := [name for name in names if not has_jar(name, [file.name for file in own_jars])]:
+            raise JarMissing(f"Spark needs {' and '.join(missing)}, and {own_folder} (DMSCDC_JARS) does not hold it")
+        return own_jars
+    if unknown := [name for name in names if name not in listed()]:
         raise JarMissing(
             f"Spark needs {' and '.join(unknown)}, and no check sum is known for it: those for Spark 3.5 and 4.1 are. "
             "Put the jars and what they need into a folder, and name it in DMSCDC_JARS"
         )
-    return fetched(dict.fromkeys(jar for name in wanted for jar in listed()[name]), stop)
+    return fetched(dict.fromkeys(jar for name in names for jar in listed()[name]), stop)
 
 
 def with_jars(
@@ -230,9 +230,9 @@ def with_jars(
     "Settings with which Spark finds our jars. Raises `JarMissing`, `NotWanted`."
     conf, jars = dict(conf), Path(home, "jars")
     names = list(filter(None, conf.pop(OUR_JARS, "").split(",")))
-    there = os.listdir(jars) if names and jars.is_dir() else ()
-    wanted = [name for name in names if not has_jar(name, there)]
-    if wanted:
-        files = [str(file) for file in _chosen(wanted, stop)]
+    installed = os.listdir(jars) if names and jars.is_dir() else ()
+    missing = [name for name in names if not has_jar(name, installed)]
+    if missing:
+        files = [str(file) for file in _chosen(missing, stop)]
         conf["spark.jars"] = ",".join(filter(None, [conf.get("spark.jars"), *files]))
     return conf

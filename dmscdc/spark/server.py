@@ -49,7 +49,7 @@ def spark_home() -> Path:  # the folder with bin/spark-submit
     "The Spark of the installed wheel, else of SPARK_HOME. Raises `ServerMissing`."
     import pyspark
 
-    homes = [Path(pyspark.__file__).parent, *(Path(h) for h in [os.environ.get("SPARK_HOME", "")] if h)]
+    homes = [Path(pyspark.__file__).parent, *(Path(folder) for folder in [os.environ.get("SPARK_HOME", "")] if folder)]
     for home in homes:
         if (home / "bin" / "spark-submit").exists() and list((home / "jars").glob("spark-connect_*.jar")):
             return home
@@ -84,9 +84,9 @@ def port_of_ours() -> Iterator[int]:  # 0: any, on a machine without ::1
     with ExitStack() as stack:
         port = 0
         with suppress(OSError):
-            held = stack.enter_context(socket.socket(socket.AF_INET6))
-            held.bind(("::1", 0))
-            port = held.getsockname()[1]
+            blocker = stack.enter_context(socket.socket(socket.AF_INET6))
+            blocker.bind(("::1", 0))
+            port = blocker.getsockname()[1]
         yield port
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-013
@@ -117,7 +117,7 @@ def server_command(
     master: str,  # where Spark runs, "local[2]"
     memory: str,  # heap of the server
     folder: Path,  # the server's own: log settings, shuffle files, artifacts
-    more: dict[str, str] | None = None,  # further settings
+    overrides: dict[str, str] | None = None,  # further settings
     brief: bool = False,  # for seconds of work
     stop: threading.Event | None = None,  # set if it is no longer wanted
     port: int = 0,  # on which it listens; 0: any
@@ -126,7 +126,7 @@ def server_command(
     (folder / "fair.xml").write_text(_FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')} {archive_option()}"
     options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" * brief
-    conf = spark_conf(format, master=master, memory=memory, **(more or {}))
+    conf = spark_conf(format, master=master, memory=memory, **(overrides or {}))
     conf = with_jars(conf, spark_home(), stop) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
@@ -151,7 +151,7 @@ def server_env(
 ) -> dict[str, str]:  # environment of the server
     "Our environment for a server: no client settings, but this Python and the token."
     skip = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "PYSPARK_SUBMIT_ARGS"}
-    mine = {
+    additions = {
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
         "SPARK_LOCAL_DIRS": str(folder),
@@ -159,9 +159,9 @@ def server_env(
         "PYTHONPATH": with_package(os.environ.get("PYTHONPATH", "")),
     }
     if master.startswith("local"):
-        mine["SPARK_LOCAL_IP"] = "127.0.0.1"  # the workers of a cluster must reach us
-        mine[TASK_MEMORY] = str(task_memory(master, memory))
-    return {k: v for k, v in os.environ.items() if k not in skip} | mine
+        additions["SPARK_LOCAL_IP"] = "127.0.0.1"  # the workers of a cluster must reach us
+        additions[TASK_MEMORY] = str(task_memory(master, memory))
+    return {k: value for k, value in os.environ.items() if k not in skip} | additions
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-021
 def _end_with_input(
@@ -205,8 +205,8 @@ def start_guarded(
     with log:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
         process = subprocess.Popen(guarded, env=env, start_new_session=True, **streams)
-    first = process.stdout.readline()
-    return process, int(first) if first.strip() else 0
+    first_line = process.stdout.readline()
+    return process, int(first_line) if first_line.strip() else 0
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-028
 class SparkServer:
@@ -256,12 +256,12 @@ def death_words(
     if code is None:
         return ""
     if code in (3, 52):
-        more = f"give it more: --driver-memory, now {memory}"
-        return f"the Spark server ran out of memory (it had {memory}); {more}"
+        remedy = f"give it more: --driver-memory, now {memory}"
+        return f"the Spark server ran out of memory (it had {memory}); {remedy}"
     if code > 128:
         return f"the Spark server was ended by signal {code - 128} ({signal.Signals(code - 128).name})"
-    said = _last_words(log)
-    return f"the Spark server ended with exit code {code}" + (f"; its last words: {said}" if said else "")
+    last_words = _last_words(log)
+    return f"the Spark server ended with exit code {code}" + (f"; its last words: {last_words}" if last_words else "")
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-033
 def wait_for_port(
@@ -326,12 +326,12 @@ def serve(
     token, folder = secrets.token_urlsafe(24), Path(tempfile.mkdtemp(prefix="dmscdc-spark-"))
     with port_of_ours() as port:
         with s3a(places, spark_home()) as s3:
-            more = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
-            command = server_command(format, master, memory, folder, more, brief, stop, port)
+            overrides = merge_conf(s3, bucket_parts(format, spark_home())) if s3 else {}
+            command = server_command(format, master, memory, folder, overrides, brief, stop, port)
         env = {**server_env(token, folder, master, memory), **(more_env or {})}
-        out = own_log(Path(log).resolve())
-        log, size = Path(out.name), out.tell()
-        process, pid = start_guarded(command, folder, env, out)
+        log_file = own_log(Path(log).resolve())
+        log, size = Path(log_file.name), log_file.tell()
+        process, pid = start_guarded(command, folder, env, log_file)
         server = SparkServer(process, pid, "", log, memory)
         try:
             meanwhile()

@@ -85,14 +85,14 @@ def cores_of(
 def memory_here() -> int:
     "Bytes that this machine, or the container, has; 0 where nobody says."
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         return 0
     limit = Path("/sys/fs/cgroup/memory.max")
     try:
-        return min(there, int(limit.read_text()))
+        return min(physical, int(limit.read_text()))
     except (OSError, ValueError):  # no container, or "max"
-        return there
+        return physical
 
 
 def heap_of(memory: str) -> int:
@@ -108,8 +108,12 @@ def task_memory(
     memory: str,  # heap of the driver
 ) -> int:  # bytes; 0: no bound
     "What a Python task on this machine may take: its part of what Java leaves, at least 2 GB."
-    left = memory_here() - heap_of(memory)
-    return max(2 << 30, left // cores_of(master) * 4 // 5) if master.startswith("local[") or master == "local" else 0
+    beside_java = memory_here() - heap_of(memory)
+    return (
+        max(2 << 30, beside_java // cores_of(master) * 4 // 5)
+        if master.startswith("local[") or master == "local"
+        else 0
+    )
 
 
 def spark_conf(
@@ -117,11 +121,13 @@ def spark_conf(
     *,
     master: str = "local[*]",  # where Spark runs
     memory: str = "3g",  # heap of the driver
-    **more: object,  # further settings, `**{"spark.sql.shuffle.partitions": 2}`; they win
+    **overrides: object,  # further settings, `**{"spark.sql.shuffle.partitions": 2}`; they win
 ) -> dict[str, str]:  # all settings, as texts
     "The settings of a Spark that we start ourselves. Raises `FormatMissing`."
-    ours = {k if k.startswith("spark.") else f"spark.hadoop.{k}": v for k, v in SESSION_SETTINGS.items()}
-    conf = {**ours, **format_conf(format), "spark.driver.memory": memory}
+    session_settings = {
+        k if k.startswith("spark.") else f"spark.hadoop.{k}": value for k, value in SESSION_SETTINGS.items()
+    }
+    conf = {**session_settings, **format_conf(format), "spark.driver.memory": memory}
     conf |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if master.startswith("local"):
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -131,7 +137,7 @@ def spark_conf(
             conf["spark.python.daemon.module"] = "dmscdc.spark.daemon"  # so that Python tasks start quickly
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
-    return merge_conf(conf, {k: str(v) for k, v in more.items()})
+    return merge_conf(conf, {k: str(value) for k, value in overrides.items()})
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-016
 _LOG_SETTINGS = """\
@@ -174,8 +180,8 @@ def class_archive() -> Path:  # whether it is there or not
 
 def archive_option() -> str:  # options for the JVM; "" where the file was never made
     "Start from the kept classes."
-    there = class_archive()
-    return f'"-XX:SharedArchiveFile={there}" -Xlog:disable' if there.exists() else ""
+    archive = class_archive()
+    return f'"-XX:SharedArchiveFile={archive}" -Xlog:disable' if archive.exists() else ""
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-020
 def _modules_below(
@@ -246,9 +252,9 @@ def ask_worker(
     spark: SparkSession,  # any session
 ) -> tuple[str, str]:  # Python version "3.11" and path of the package on a worker
     "Send one row through a Python worker. Raises `PythonMismatch`."
-    asked = spark.range(1, numPartitions=1).mapInArrow(python_of_batch, "python string, package string")
+    answer = spark.range(1, numPartitions=1).mapInArrow(python_of_batch, "python string, package string")
     try:
-        row = asked.collect()[0]
+        row = answer.collect()[0]
     except Exception as error:
         if "PYTHON_VERSION_MISMATCH" not in str(error) and "different version" not in str(error):
             raise
@@ -257,14 +263,18 @@ def ask_worker(
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-031
 def mismatch_words(
-    said: str,  # what Spark or the server reported about its Python
-    mine: str = MINE,
+    report: str,  # what Spark or the server reported about its Python
+    client_version: str = MINE,
 ) -> str:  # the problem and the remedy
     "The message for two Python versions that do not match."
-    theirs = next((v for v in re.findall(r"\b3\.\d+\b", said) if v != mine), "another version")
+    other_version = next(
+        (value for value in re.findall(r"\b3\.\d+\b", report) if value != client_version), "another version"
+    )
     return (
-        f"this is Python {mine}, the workers run Python {theirs}; functions cannot travel between them. "
-        f"Start the client with Python {theirs}, or the server with PYSPARK_PYTHON naming a Python {mine}"
+        f"this is Python {client_version}, the workers run Python {other_version}; functions cannot travel between "
+        "them. "
+        f"Start the client with Python {other_version}, or the server with PYSPARK_PYTHON naming a Python "
+        f"{client_version}"
     )
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-034
@@ -272,11 +282,11 @@ def check_python(
     spark: SparkSession,  # a session on a server or cluster
 ) -> None:
     "Refuse workers with another Python version. Raises `PythonMismatch`."
-    theirs = spark.conf.get("spark.dmscdc.python", None)
-    if theirs is None:
+    worker_version = spark.conf.get("spark.dmscdc.python", None)
+    if worker_version is None:
         ask_worker(spark)
-    elif theirs != MINE:
-        raise PythonMismatch(mismatch_words(theirs))
+    elif worker_version != MINE:
+        raise PythonMismatch(mismatch_words(worker_version))
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-037
 HOME = f"dmscdc {dmscdc.__version__} of {Path(dmscdc.__file__).parent}"  # identifies this copy of the package
@@ -286,13 +296,13 @@ def _has_package(
     spark: SparkSession,  # a Spark Connect session
 ) -> bool:
     "Whether the workers use our copy of the package. Raises `PythonMismatch` if they use another."
-    theirs = spark.conf.get("spark.dmscdc.package", "")
-    if theirs not in ("", HOME):
+    server_package = spark.conf.get("spark.dmscdc.package", "")
+    if server_package not in ("", HOME):
         raise PythonMismatch(
-            f"the server was started with {theirs}, this is {HOME}; functions cannot travel between them. "
+            f"the server was started with {server_package}, this is {HOME}; functions cannot travel between them. "
             "Start the server with this one"
         )
-    return bool(theirs)
+    return bool(server_package)
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-039
 def _send_package(
@@ -357,8 +367,8 @@ def _without_noise(
     pipe: int,  # Java's output; closed with Java
 ) -> None:
     "Pass on Java's output without noise."
-    with open(pipe, "rb") as said:
-        for line in said:
+    with open(pipe, "rb") as output:
+        for line in output:
             if not _NOISE.match(line):
                 os.write(2, line)
 
@@ -372,8 +382,8 @@ def _start_java(
 
     if SparkContext._gateway:
         return
-    ours, java = os.pipe()
-    threading.Thread(target=_without_noise, args=(ours,), name="java", daemon=True).start()
+    reading_end, java = os.pipe()
+    threading.Thread(target=_without_noise, args=(reading_end,), name="java", daemon=True).start()
     try:
         settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
         SparkContext._ensure_initialized(gateway=launch_gateway(settings, {"cwd": "/", "stdout": java, "stderr": java}))
@@ -395,15 +405,15 @@ def _classic_session(
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     options = f'{log_option(folder)} {archive_option()} "-Duser.dir={Path.cwd()}" -Djava.io.tmpdir={folder}'
-    mine = {"spark.driver.extraJavaOptions": options, **spark_conf(format, master=master)}
+    defaults = {"spark.driver.extraJavaOptions": options, **spark_conf(format, master=master)}
     if re.match(r"local(\[|$)", master):
-        mine["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
-        memory = conf.get("spark.driver.memory", mine["spark.driver.memory"])
-        mine[f"spark.executorEnv.{TASK_MEMORY}"] = str(task_memory(master, memory))
-        mine["spark.local.dir"] = str(folder)  # rows lie in it, and `/tmp` is everybody's
+        defaults["spark.executorEnv.PYTHONPATH"] = with_package(os.environ.get("PYTHONPATH", ""))
+        memory = conf.get("spark.driver.memory", defaults["spark.driver.memory"])
+        defaults[f"spark.executorEnv.{TASK_MEMORY}"] = str(task_memory(master, memory))
+        defaults["spark.local.dir"] = str(folder)  # rows lie in it, and `/tmp` is everybody's
     else:
-        mine["spark.submit.pyFiles"] = str(package_zip(folder))
-    settings = {"spark.master": master, "spark.app.name": name, **merge_conf(mine, conf)}
+        defaults["spark.submit.pyFiles"] = str(package_zip(folder))
+    settings = {"spark.master": master, "spark.app.name": name, **merge_conf(defaults, conf)}
     settings = with_jars(settings, _home())
     _start_java(settings)
     builder = SparkSession.builder
@@ -425,7 +435,7 @@ def submitted_session(
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = package_zip(folder)
-    if not any(one.endswith(path.name) for one in spark.sparkContext.listFiles):  # Spark refuses a second time
+    if not any(file.endswith(path.name) for file in spark.sparkContext.listFiles):  # Spark refuses a second time
         spark.sparkContext.addPyFile(str(path))
     sys.path[:] = before  # Spark puts the zip on our own path too
     return spark
@@ -443,21 +453,21 @@ def open_session(
     "`remote`, else `master`, else `SPARK_REMOTE`, else `spark-submit`'s, else `DMSCDC_MASTER`, else this machine."
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(logger).disabled = True  # logs a page of JSON for every exception
-    more = {key: str(value) for key, value in (conf or {}).items()}
+    overrides = {key: str(value) for key, value in (conf or {}).items()}
     url = remote or (None if master else os.environ.get("SPARK_REMOTE"))
     if url:
-        return _connect_session(url, name, more)
-    kept = os.environ.pop("SPARK_REMOTE", None)
+        return _connect_session(url, name, overrides)
+    remote_before = os.environ.pop("SPARK_REMOTE", None)
     try:
         if not master and "PYSPARK_GATEWAY_PORT" in os.environ:
-            return submitted_session(more)
+            return submitted_session(overrides)
         with s3a(places) as s3:
             settings = merge_conf(s3, bucket_parts(format, _home())) if s3 else {}
             where = master or os.environ.get("DMSCDC_MASTER") or "local[*]"
-            return _classic_session(where, name, merge_conf(settings, more), format)
+            return _classic_session(where, name, merge_conf(settings, overrides), format)
     finally:
-        if kept:
-            os.environ["SPARK_REMOTE"] = kept
+        if remote_before:
+            os.environ["SPARK_REMOTE"] = remote_before
 
 # %% ../../notebooks/04_spark/02_session.ipynb #later-2
 class SessionOnDemand:

@@ -54,8 +54,8 @@ class CustomerStream:
 def in_memory() -> CustomerStream:
     "A table in memory."
     table = ItemTable("customer", KEY)
-    put = lambda item, at: table.put_item(Item=item, at=at)
-    remove = lambda key, at: table.delete_item(Key=key, at=at)
+    put = lambda item, at: table.put_item(Item=item, moment=at)
+    remove = lambda key, at: table.delete_item(Key=key, moment=at)
     words = "in memory; with MiniStack it is a true one: pipx install ministack"
     return CustomerStream(words, put, remove, lambda held: table.send(held), lambda: iter(table.items.values()), table)
 

@@ -172,7 +172,7 @@ def minute(number: float) -> datetime:
 
 def timed(folder, settings=DmsSettings(), **more):
     "A load at 10:00, and a file closed at 10:02 with three updates of one row, committed at 10:00:30, 10:01 and 10:01:30."
-    write_load(folder, T, [(1, "load", 0)], ITEM, settings=settings, at=minute(0), time=minute(0))
+    write_load(folder, T, [(1, "load", 0)], ITEM, settings=settings, moment=minute(0), time=minute(0))
     commits = [minute(0.5), minute(1), minute(1.5)]
     write_changes(
         folder,

@@ -135,7 +135,7 @@ def one_life(spark, root: Path, number: int, seed: int) -> tuple[str, int]:
     for _ in range(rng.randint(1, 12)):
         source.insert()
     rows = [(key, *row) for key, row in source.rows.items()]
-    write_load_set(world.landing, world.table, typed_rows(rows, ITEM), settings, at=clock, key=["id"])
+    write_load_set(world.landing, world.table, typed_rows(rows, ITEM), settings, moment=clock, key=["id"])
     for _ in range(3):
         for _ in range(rng.randint(0, 3)):
             clock += timedelta(minutes=rng.randint(20, 200))

@@ -27,7 +27,7 @@ OLD = [None, (1003, "Tent", "110.00"), None]
 
 
 def load_text(root: Path, **settings) -> str:
-    return write_load(root, T, LOAD, PRODUCT, settings=DmsSettings(data_format="csv", **settings), at=BEGUN, key=["id"]).read_bytes().decode()
+    return write_load(root, T, LOAD, PRODUCT, settings=DmsSettings(data_format="csv", **settings), moment=BEGUN, key=["id"]).read_bytes().decode()
 
 
 def change_text(root: Path, **settings) -> str:
@@ -182,7 +182,7 @@ def test_rows_that_are_let_through_keep_the_numbers_they_had(tmp_path):
 
 def test_the_task_has_one_start_over_all_files_of_a_load(tmp_path):
     settings = DmsSettings(data_format="csv", timestamp_column="ts", use_task_start_time=True, max_file_size=1)
-    paths = write_load_set(tmp_path, T, typed_rows(((n,) for n in range(600)), {"id": "int"}), settings, at=BEGUN)
+    paths = write_load_set(tmp_path, T, typed_rows(((n,) for n in range(600)), {"id": "int"}), settings, moment=BEGUN)
     assert [path.name for path in paths] == ["LOAD00000001.csv", "LOAD00000002.csv", "LOAD00000003.csv"]
     assert {line.partition(",")[0] for path in paths for line in path.read_text().splitlines()} == {"2018-12-14 09:15:02.118334"}
 
