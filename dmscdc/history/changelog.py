@@ -58,6 +58,10 @@ class Changelog:
         "Load files, then change files."
         return self.load + self.changes
 
+    def stored_name(self, file: RawFile) -> str:
+        "The file as `_cdc_file` names it: a reload has the same file names, so load files carry the load's number."
+        return f"{file.path}#{self.number}" if file.is_load else file.path
+
     @property
     def begins(self) -> str:
         "The earliest position that the files cover, in words."
@@ -540,19 +544,20 @@ def read_changelog(
 ) -> tuple[DataFrame, ChangeFiles]:
     "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     files = changelog_files(past, known, key)
-    check_sound(spark, {f.path: past.urls[f.path] for f in files.footers}, files.bytes)
     return read_files(spark, past, files), files
 
 
 def read_files(
     spark: SparkSession,
-    past: Changelog,  # may hold only some of the files
-    files: ChangeFiles,  # of `read_changelog`
+    changelog: Changelog,  # may hold only some of the files
+    files: ChangeFiles,  # of `changelog_files`
 ) -> DataFrame:
-    "The rows of these files only; their footers are not read again."
-    wanted = {f.path for f in past.files}
-    some = replace(files, footers=tuple(f for f in files.footers if f.path in wanted))
-    return _with_load_number(read_changes(spark, some), past.number)
+    "The rows of these files only; their footers are not read again. Raises `Unreadable`, which names the file."
+    paths = {file.path for file in changelog.files}
+    some = replace(files, footers=tuple(footer for footer in files.footers if footer.path in paths))
+    check_sound(spark, {path: changelog.urls[path] for path in paths}, some.bytes)
+    rows = read_changes(spark, some if paths else files)  # of no file Spark could not tell the columns
+    return _with_load_number(rows if paths else rows.limit(0), changelog.number)
 
 
 def _with_load_number(

@@ -6,17 +6,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.read import ChangeFiles, digits_of, first_texts, is_sequence, may_hold_sequence, not_loaded
+from dmscdc.changes.read import (
+    ChangeFiles,
+    check_key,
+    digits_of,
+    first_texts,
+    is_sequence,
+    may_hold_sequence,
+    not_loaded,
+)
 from ..changes.schema import OP
-from .changelog import Changelog
+from ..errors import NoPast
+from .changelog import Changelog, changelog_files, check_told, closed_by, equal_images, may_repeat, upto
 from .lookup import utc
 
 if TYPE_CHECKING:
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SEQUENCE_IN_PLACE', 'STAMP', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'TRUNCATE', 'NO_INSERT', 'NO_EQUAL', 'CommitClock',
-           'clock_of', 'committed_at', 'AsOf', 'not_applied', 'position_words']
+           'clock_of', 'committed_at', 'AsOf', 'not_applied', 'position_words', 'answer']
 
 # %% ../../notebooks/10_history/06_clock.ipynb #ce8a74bd
 SEQUENCE_IN_PLACE = r"^[0-9]+/1/([0-9]{35})/"  # where a change stands in a table, if its sequence orders it
@@ -138,25 +147,58 @@ NO_KEY = "rows without their key"
 TRUNCATE = "rows with Op T, at which the source's table was emptied: rows from before it are still shown"
 NO_INSERT = "updates and deletes of a table without a key"
 NO_EQUAL = "updates and deletes that met no equal row"
-_OF_ONE = {
+_OF_ONE = {  # in the order in which an answer names them
     UNREADABLE: "row that cannot be read (dmscdc doctor names it)",
+    TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
     NO_OP: "row without a known Op",
     NO_KEY: "row without its key",
     NO_INSERT: "update or delete of a table without a key",
-    TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
     NO_EQUAL: "update or delete that met no equal row",
 }
 
 
 def not_applied(
-    why: str,  # of these
+    reason: str,  # of these
     number: int,
 ) -> str:
     "How many rows are not applied, and why."
-    return f"not applied: {number:,} {_OF_ONE[why] if number == 1 else why}"
+    return f"not applied: {number:,} {_OF_ONE[reason] if number == 1 else reason}"
 
 # %% ../../notebooks/10_history/06_clock.ipynb #cbe7ac09
 def position_words(past: Changelog) -> str:
     "The end of a changelog in words."
     load = f"load {past.number}" if past.load else "no load"
     return f"{load}, changes up to {past.changes[-1].path}" if past.changes else f"{load}, no changes yet"
+
+# %% ../../notebooks/10_history/06_clock.ipynb #5be02d17
+def answer(
+    changelog: Changelog,  # cut at a position, see `upto`
+    key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
+    until: datetime | None,  # UTC; None: all of `changelog`
+    time_column: str,  # of the commit time, where it is to be this one
+    read: Callable,  # changelog, files -> rows
+    committed_by: Callable,  # rows, clock, until -> those rows, path of their last change file, how many do not tell
+    table: Callable,  # rows, changelog, files, key, clock, images, telling -> the table, rows not applied by reason
+) -> AsOf:
+    "The table after a changelog, or at a moment, by the engine of these steps. Raises `NoPast` if that is not known."
+    check_told(changelog, until)
+    if not changelog.files:
+        raise NoPast(f"{changelog.table}: the table was empty then")
+    files = changelog_files(changelog, key=key)
+    check_key(str(changelog.table), files.schema, key, files.footers)
+    clock = clock_of(files, key, time_column)
+    if until and not clock:
+        changelog = closed_by(changelog, until)
+    rows = read(changelog, files)
+    if until and clock:
+        rows, last, untimed = committed_by(rows, clock, until)
+        changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
+        notes = [f"{changes} by the closing time of the file"] if untimed else []
+        changelog = replace(upto(changelog, last), gaps=(*changelog.gaps, *notes))
+    # where no column identifies a row, an update finds its row by the before images of all columns
+    images, telling = ({}, frozenset()) if key else equal_images(changelog, files)
+    rows, counted = table(rows, changelog, files, key, clock, images, telling)
+    left_out = {reason: counted[reason] for reason in _OF_ONE if counted.get(reason)}
+    gaps = changelog.gaps if key else (*changelog.gaps, *may_repeat(changelog))
+    by = str(clock) if until else "position"
+    return AsOf(rows, position_words(changelog), by, changelog.begins, gaps, left_out)

@@ -60,11 +60,10 @@ def _steps_without_key(
             continue
         for one in conditions:
             rows = rows.filter(matches(rows, one))
-        name = f"{file.path}#{past.number}" if file.is_load else file.path
         for values in rows.to_pylist():
             row, op = values.pop(ROW), "I" if file.is_load else values.get(OP)
             values.pop(OP, None)
-            raw = RawChange(file, name, row, op, values)
+            raw = RawChange(file, past.stored_name(file), row, op, values)
             (step,) = steps_of(past, [raw], (), keyless=keyless)
             yield {column: value for column, value in values.items() if value is not None}, step
 

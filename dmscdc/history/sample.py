@@ -44,7 +44,7 @@ def changed_rows(
     "The first rows that a run has changed, in the order of their last changes."
     line, fresh = held_by(past, past.position), frozenset(paths)
     known = frozenset(f.path for f in line.changes if f.path not in fresh)
-    told = feed_between(Span(line, known, False, past.position), key, most=_KEYS * most).rows
+    told = feed_between(Span(line, known, False, past.position), key, limit=_KEYS * most).rows
     names = [n for n in told.column_names if n not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
     found, rows = [], iter(_rows(told, names))
     for kind, was in rows:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..changes.quarantine import read_aside
-from ..changes.read import ChangeFiles
+from ..changes.read import ChangeFiles, check_key
 from ..errors import NoFeed, Refused
-from .changelog import Changelog, equal_images, held_by, is_same_base, lost_of
+from .changelog import Changelog, changelog_files, equal_images, held_by, is_same_base, lost_of
 from ..landing.files import RawFile, change_order, day_before, for_shell
 from ..state.position import Position, reload_name, reread, tally
 from ..storage.filesystem import fs_and_path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'landed', 'Span', 'span', 'check_feed', 'Feed']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'landed', 'Span', 'span', 'feed_files', 'Feed']
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-009
 def landed(past: Changelog) -> Position:
@@ -132,22 +132,30 @@ def span(
 CHANGE_TYPE, PLACE, COMMIT_TIME = "_change_type", "_position", "_commit_time"
 
 
-def check_feed(
-    line: Changelog,
-    files: ChangeFiles,  # of its files
+def feed_files(
+    between: Span,
     key: Sequence[str],
-) -> None:
-    "Raises `Refused` for a column with the name of one of the feed's own, or changes that only the lake can tell."
+) -> ChangeFiles:
+    """
+    The files of a span. Raises `NoFeed` if there are none, and `Refused` for a column with the name of one of the
+    feed's own, or changes that only the lake can tell.
+    """
+    line = between.line
     table = line.table
+    if not line.files:
+        raise NoFeed(f"{table}: there is nothing to tell before its first file")
+    files = changelog_files(line, between.known, key)
+    check_key(str(table), files.schema, key, files.footers)
     if not key and equal_images(line, files)[1]:
         raise Refused(
             f"{table} has no key, and its updates and deletes take rows that are equal to their before images: which "
             f"rows those were is not in a feed. If columns identify its rows: dmscdc table set {for_shell(table)} "
             f"--key COLUMNS. Else read the lake, or `dmscdc as-of {for_shell(table)}`"
         )
-    if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, COMMIT_TIME)]:
+    if names := {column.name for column in files.schema} & {CHANGE_TYPE, PLACE, COMMIT_TIME}:
         words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"
-        raise Refused(f"{table}: the source has a column {taken[0]}, {words}")
+        raise Refused(f"{table}: the source has a column {min(names)}, {words}")
+    return files
 
 # %% ../../notebooks/10_history/10_span.ipynb #7fa243d6
 @dataclass(frozen=True)
