@@ -119,16 +119,9 @@ def read_how(
     head: Commit | None,  # the newest of its lake
 ) -> dict[str, Any]:  # arguments of `open_changelog`
     "How a table's files are read, as its next pass does."
-    from dmscdc.changes.csv import format_from
-    from dmscdc.changes.quarantine import aside_folder
-    from dmscdc.state.position import reload_folder
+    from dmscdc.history.changelog import how_read
 
-    there, position = item.out_path or config.lake, Position.from_json(dict(head.position)) if head else None
-    csv = format_from(item.columns, item.csv, position.csv if position else None)
-    kept = tuple(c.name for c in head.schema) if head and item.schema_policy == "keep" else ()
-    folders = {"aside": aside_folder(there, item.table), "reloads": reload_folder(there, item.table)}
-    more = {"archive": config.archive, "position": position, "asked": item.instruction}
-    return {"csv": csv, "columns": kept, **folders, **more}
+    return how_read(item, head, config.lake, config.archive)
 
 
 def lives(

@@ -54,17 +54,17 @@ def closing_time() -> SparkColumn:
     return F.when(F.col(KIND) != "load", _digits_time(F.col(NAME), r"(\d{3,4})\..*"))
 
 
-def instant(at: datetime) -> SparkColumn:  # UTC
+def instant(time: datetime) -> SparkColumn:  # UTC
     "A moment as it is meant: Java's calendar, through which py4j sends a datetime, is ten days off before 1582."
-    return F.timestamp_micros(F.lit((at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
+    return F.timestamp_micros(F.lit((time - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
 
 
 def _digits_time(
     text: SparkColumn,  # a change sequence, or the name of a change file
-    rest: str,  # pattern of what follows the second: its fraction in brackets
+    ending: str,  # pattern of what follows the second: its fraction in brackets
 ) -> SparkColumn:
     "The time in the first digits; null for no time."
-    digits = rf"^(\d{{4}})(\d\d)(\d\d)-?(\d\d)(\d\d)(\d\d){rest}$"
+    digits = rf"^(\d{{4}})(\d\d)(\d\d)-?(\d\d)(\d\d)(\d\d){ending}$"
     return F.try_to_timestamp(F.regexp_replace(text, digits, "$1-$2-$3 $4:$5:$6.$7"))
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-027
@@ -74,17 +74,17 @@ def left_out(
     telling: Iterable[str] = (),  # files whose before images tell which row an update or delete takes
 ) -> dict[str, int]:  # by reason; one row comes back
     "Count the rows that cannot be applied."
-    known = F.coalesce(F.col(OP).isin(*OPS), F.lit(False))
+    is_known = F.coalesce(F.col(OP).isin(*OPS), F.lit(False))
     values = [F.col(quoted(name)).isNotNull() for name in rows.columns if name == OP or not name.startswith("_cdc_")]
     empty = ~reduce(or_, values)  # as a row of CSV is that cannot be read
     emptied = F.coalesce(F.col(OP) == "T", F.lit(False))
-    odd = ~known & ~empty & ~emptied
-    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: known & ~has_key(key)}
+    odd = ~is_known & ~empty & ~emptied
+    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: is_known & ~has_key(key)}
     if not key:
-        reasons[NO_INSERT] = known & (F.col(OP) != "I") & ~F.col(FILE).isin(*telling)
-    counts = [F.count(F.when(why, 1)).alias(f"n{i}") for i, why in enumerate(reasons.values())]
-    found = zip(reasons, rows.agg(*counts).collect()[0])
-    return {why: number for why, number in found if number}
+        reasons[NO_INSERT] = is_known & (F.col(OP) != "I") & ~F.col(FILE).isin(*telling)
+    counts = [F.count(F.when(reason, 1)).alias(f"n{i}") for i, reason in enumerate(reasons.values())]
+    counted = zip(reasons, rows.agg(*counts).collect()[0])
+    return {reason: number for reason, number in counted if number}
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-029
 def as_of(
@@ -162,10 +162,10 @@ def _committed_by(
     "The rows committed by then. A row without a commit time counts by its file. One row comes back."
     time = commit_time(clock)
     is_load = F.col(KIND) == "load"
-    kept = rows.where(is_load | (F.coalesce(time, closing_time()) <= instant(until)))
-    last = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
-    file, untimed = kept.agg(last, F.count(F.when(~is_load & time.isNull(), 1))).collect()[0]
-    return kept, file or "", untimed
+    committed = rows.where(is_load | (F.coalesce(time, closing_time()) <= instant(until)))
+    end = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
+    file, untimed = committed.agg(end, F.count(F.when(~is_load & time.isNull(), 1))).collect()[0]
+    return committed, file or "", untimed
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-037
 def as_known(

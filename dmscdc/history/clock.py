@@ -58,25 +58,29 @@ class CommitClock:
 # %% ../../notebooks/10_history/06_clock.ipynb #b2c4d313
 def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]]:
     "One file of each kind, its columns after Op, and the texts of the first row. One small read for each kind."
-    seen, found = set(), []
+    groups = set()
+    first_rows = []
     for footer in files.footers:
         group, kind = files.place[footer.path]
-        names = [c.name for c in footer.schema if c.name != OP]
-        texts = [c.name for c in footer.schema if may_hold_sequence(c) and c.name != OP]
-        if kind == "load" or group in seen or not footer.rows or not texts:
-            continue
-        seen.add(group)
-        found.append((footer.path, names, first_texts(footer.path, files.urls[footer.path], texts)[0]))
-    return found
+        columns = [column for column in footer.schema if column.name != OP]
+        texts = [column.name for column in columns if may_hold_sequence(column)]
+        if kind != "load" and group not in groups and footer.rows and texts:
+            groups.add(group)
+            row = first_texts(footer.path, files.urls[footer.path], texts)[0]
+            first_rows.append((footer.path, [column.name for column in columns], row))
+    return first_rows
 
 
 def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
     "Columns of a change sequence, recognised by the first rows of change files and of a load file."
-    found = [n for path, _, row in rows for n, text in row.items() if is_sequence(text, n, path.rpartition("/")[2])]
-    load = [f for f in files.footers if files.place[f.path][1] == "load" and f.rows][:1] if found else []
-    for footer in load:
-        found = not_loaded(found, footer.path, files.urls[footer.path])
-    return found
+    names = []
+    for path, _, row in rows:
+        names += [name for name, text in row.items() if is_sequence(text, name, path.rpartition("/")[2])]
+    # what a load file fills is the source's column, not one that the task adds to changes
+    loads = [footer for footer in files.footers if files.place[footer.path][1] == "load" and footer.rows]
+    for footer in loads[:1] if names else ():
+        names = not_loaded(names, footer.path, files.urls[footer.path])
+    return names
 
 # %% ../../notebooks/10_history/06_clock.ipynb #2a766629
 def clock_of(
@@ -85,11 +89,12 @@ def clock_of(
     time_column: str = "",  # the timestamp column, where it is to be this one
 ) -> CommitClock:
     "Find the columns with commit times. Raises `ValueError` for a column that is not there."
-    if time_column and time_column not in [c.name for c in files.schema]:
-        there = ", ".join(c.name for c in files.schema)
-        raise ValueError(f"no file carries the column {time_column}; there are {there}")
+    columns = [column.name for column in files.schema]
+    if time_column and time_column not in columns:
+        raise ValueError(f"no file carries the column {time_column}; there are {', '.join(columns)}")
     rows = _first_rows(files)
-    sequences = [n for n in _sequences_of(files, rows) if n not in key]
+    sequences = [name for name in _sequences_of(files, rows) if name not in key]
+    # the task writes its timestamp column before all others
     stamps = [names[0] for _, names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
     return CommitClock(time_column or next(iter(stamps), ""), next(iter(sequences), ""))
 
@@ -105,8 +110,8 @@ def committed_at(
         return utc(stamp)
     with suppress(ValueError):  # a day that no calendar has
         if isinstance(stamp, str) and re.match(STAMP, stamp):
-            whole, _, fraction = stamp.partition(".")
-            return utc(datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}"))
+            seconds, _, fraction = stamp.partition(".")
+            return utc(datetime.fromisoformat(f"{seconds}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
         if is_sequence(sequence, clock.sequence, name):
             return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))
@@ -137,8 +142,12 @@ class AsOf:
     @property
     def words(self) -> list[str]:
         "Lines for a person."
-        told = [f"as of {self.position}, by {self.clock}", f"earliest that can be told: {self.begins}"]
-        return [*told, *self.gaps, *[not_applied(why, n) for why, n in (self.left_out or {}).items() if n]]
+        words = [f"as of {self.position}, by {self.clock}", f"earliest that can be told: {self.begins}"]
+        return [
+            *words,
+            *self.gaps,
+            *[not_applied(reason, number) for reason, number in (self.left_out or {}).items() if number],
+        ]
 
 
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied
@@ -165,10 +174,10 @@ def not_applied(
     return f"not applied: {number:,} {_OF_ONE[reason] if number == 1 else reason}"
 
 # %% ../../notebooks/10_history/06_clock.ipynb #cbe7ac09
-def position_words(past: Changelog) -> str:
+def position_words(changelog: Changelog) -> str:
     "The end of a changelog in words."
-    load = f"load {past.number}" if past.load else "no load"
-    return f"{load}, changes up to {past.changes[-1].path}" if past.changes else f"{load}, no changes yet"
+    load = f"load {changelog.number}" if changelog.load else "no load"
+    return f"{load}, changes up to {changelog.changes[-1].path}" if changelog.changes else f"{load}, no changes yet"
 
 # %% ../../notebooks/10_history/06_clock.ipynb #5be02d17
 def answer(
@@ -191,10 +200,10 @@ def answer(
         changelog = closed_by(changelog, until)
     rows = read(changelog, files)
     if until and clock:
-        rows, last, untimed = committed_by(rows, clock, until)
+        rows, end, untimed = committed_by(rows, clock, until)
         changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
         notes = [f"{changes} by the closing time of the file"] if untimed else []
-        changelog = replace(upto(changelog, last), gaps=(*changelog.gaps, *notes))
+        changelog = replace(upto(changelog, end), gaps=(*changelog.gaps, *notes))
     # where no column identifies a row, an update finds its row by the before images of all columns
     images, telling = ({}, frozenset()) if key else equal_images(changelog, files)
     rows, counted = table(rows, changelog, files, key, clock, images, telling)

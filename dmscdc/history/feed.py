@@ -42,15 +42,15 @@ def _image(kind: str, row: SparkColumn) -> SparkColumn:
 
 
 def _images(
-    told: DataFrame,  # of `states`, with _commit_time
-    gone: SparkColumn,  # what is told of a deleted row
+    changes: DataFrame,  # of `states`, with _commit_time
+    deleted: SparkColumn,  # what is told of a deleted row
 ) -> DataFrame:  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row
     "The rows of the feed: two for an update, else one."
-    was, now = F.col(BEFORE), F.col(AFTER)
-    update = F.array(_image("update_preimage", was), _image("update_postimage", now))
-    new = F.when(was.isNull(), F.array(_image("insert", now))).otherwise(update)
-    each = F.explode(F.when(now.isNotNull(), new).otherwise(F.array(_image("delete", gone))))
-    rows = told.select(each.alias("_cdc_image"), F.col(POSITION).alias(PLACE), COMMIT_TIME, FILE, ROW)
+    before, after = F.col(BEFORE), F.col(AFTER)
+    images = F.when(after.isNull(), F.array(_image("delete", deleted)))
+    images = images.when(before.isNull(), F.array(_image("insert", after)))
+    images = images.otherwise(F.array(_image("update_preimage", before), _image("update_postimage", after)))
+    rows = changes.select(F.explode(images).alias("_cdc_image"), F.col(POSITION).alias(PLACE), COMMIT_TIME, FILE, ROW)
     return rows.select(f"_cdc_image.{CHANGE_TYPE}", "_cdc_image.row.*", PLACE, COMMIT_TIME, FILE, ROW)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-022
@@ -59,9 +59,9 @@ def _reset_row(
     number: int,  # of the load
 ) -> DataFrame:  # the same columns
     "One row that tells the reader to start with an empty table. It sorts before all others."
-    told = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
-    values = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in rows.schema]
-    return rows.sparkSession.range(1).select(*values)
+    reset = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
+    columns = [reset.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema]
+    return rows.sparkSession.range(1).select(*columns)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-026
 _FIRST, _SAME = "_cdc_first_new", "_cdc_same"
@@ -116,19 +116,19 @@ def _feed_rows(
 ) -> DataFrame:  # of `_images`
     "The rows of a feed."
     number = between.line.number
-    gone = F.coalesce(F.col(BEFORE), key_only(key, files)) if key else F.col(BEFORE)
+    deleted = F.coalesce(F.col(BEFORE), key_only(key, files)) if key else F.col(BEFORE)
     if between.reset:
         changes = every_state(rows, key, files, sequence, number)
         if net:
             changes = changes.where(is_present()).withColumn(BEFORE, F.nullif(AFTER, AFTER))
-        images = _images(changes, gone)
+        images = _images(changes, deleted)
         return _reset_row(images, number).unionByName(images)
     if not key:
-        return _images(_full_changes(states(rows, key, files, sequence, number), key), gone)
+        return _images(_full_changes(states(rows, key, files, sequence, number), key), deleted)
     moved = touched(rows, key, files)
     if net:
-        return _images(_net_changes(moved, key, files, sequence, number), gone)
-    return _images(_full_changes(states(moved, key, files, sequence, number), key), gone)
+        return _images(_net_changes(moved, key, files, sequence, number), deleted)
+    return _images(_full_changes(states(moved, key, files, sequence, number), key), deleted)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #3ef91cc0
 def _reloaded(
@@ -171,9 +171,9 @@ def feed(
     files = feed_files(between, key)
     clock = clock_of(files, key, time_column)
     rows = read_files(spark, between.line, files).withColumn(COMMIT_TIME, commit_time(clock))
-    for path, numbers in between.shown.items():
-        is_shown = (F.col(FILE) == path) & (F.lit(True) if numbers is None else F.col(ROW).isin(sorted(numbers)))
-        rows = rows.withColumn(KIND, F.when(is_shown, "new").otherwise(F.col(KIND)))
+    for path, numbers in between.revealed.items():
+        is_revealed = (F.col(FILE) == path) & (F.lit(True) if numbers is None else F.col(ROW).isin(sorted(numbers)))
+        rows = rows.withColumn(KIND, F.when(is_revealed, "new").otherwise(F.col(KIND)))
     new = rows if between.reset else rows.where(F.col(KIND) == "new")
     rows = _feed_rows(rows.limit(0) if between.is_empty else rows, key, files, clock.sequence, between, net)
     rows = rows.orderBy(PLACE, F.desc(CHANGE_TYPE))  # a preimage before its postimage

@@ -90,8 +90,8 @@ def without_rows(
     numbers: Iterable[int],
 ) -> pa.Table:
     "The rows of a file but some."
-    some = pa.array(numbers, pa.int64())
-    return rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=some))) if len(some) else rows
+    excluded = pa.array(numbers, pa.int64())
+    return rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=excluded))) if len(excluded) else rows
 
 
 def commit_times(
@@ -112,14 +112,14 @@ def _committed_by(
     until: datetime,  # UTC
 ) -> tuple[dict[RawFile, pa.Table], str, int]:  # those rows, the last change file of one, how many do not tell
     "The rows committed by then. A row without a commit time counts by its file."
-    kept, untimed = {}, 0
+    committed, untimed = {}, 0
     for file, part in rows.items():
         times = commit_times(part, file, clock)
         counts = [file.is_load or (time or file.stamp) <= until for time in times]
         untimed += sum(time is None for time, is_kept in zip(times, counts) if is_kept and not file.is_load)
-        kept[file] = part.filter(pa.array(counts, pa.bool_()))
-    last = [(file.name, file.path) for file, part in kept.items() if part.num_rows and not file.is_load]
-    return kept, max(last, default=("", ""))[1], untimed
+        committed[file] = part.filter(pa.array(counts, pa.bool_()))
+    ends = [(file.name, file.path) for file, part in committed.items() if part.num_rows and not file.is_load]
+    return committed, max(ends, default=("", ""))[1], untimed
 
 # %% ../../notebooks/10_history/07_small.ipynb #c2ee648a
 def applicable(
@@ -129,24 +129,24 @@ def applicable(
     has_images: bool = False,  # of all columns, by which an update or delete of a table without a key finds its row
 ) -> tuple[pa.Table, Counter[str]]:  # the rows that can be applied; how many cannot, by reason
     "Divide the rows of a file."
-    every = pc.is_valid(rows[ROW])
-    valid = reduce(pc.and_, (pc.is_valid(rows[name]) for name in key), every)
-    known = every
-    empty = emptied = pc.invert(every)
+    all_rows = pc.is_valid(rows[ROW])
+    valid = reduce(pc.and_, (pc.is_valid(rows[name]) for name in key), all_rows)
+    is_known = all_rows
+    empty = emptied = pc.invert(all_rows)
     if not is_load:
         ops = rows[OP] if OP in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-        known = pc.is_in(ops, value_set=pa.array(OPS))
+        is_known = pc.is_in(ops, value_set=pa.array(OPS))
         emptied = pc.fill_null(pc.equal(ops, "T"), False)
         # as a row of CSV is that cannot be read
         source = (name for name in rows.column_names if not name.startswith("_cdc_"))
         empty = reduce(pc.and_, (pc.is_null(rows[name]) for name in source), pc.is_null(ops))
-    odd = pc.invert(pc.or_(known, pc.or_(empty, emptied)))
-    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: pc.and_not(known, valid)}
+    odd = pc.invert(pc.or_(is_known, pc.or_(empty, emptied)))
+    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: pc.and_not(is_known, valid)}
     if not (key or is_load or has_images):
-        reasons[NO_INSERT] = pc.and_not(known, pc.equal(ops, "I"))
-        known = pc.equal(ops, "I")
+        reasons[NO_INSERT] = pc.and_not(is_known, pc.equal(ops, "I"))
+        is_known = pc.equal(ops, "I")
     counted = Counter({reason: pc.sum(mask).as_py() or 0 for reason, mask in reasons.items()})
-    return rows.filter(pc.and_(known, valid)), counted
+    return rows.filter(pc.and_(is_known, valid)), counted
 
 
 def all_applicable(
@@ -155,12 +155,12 @@ def all_applicable(
     telling: Container[str] = (),  # paths of the change files that have before images of all columns
 ) -> tuple[dict[RawFile, pa.Table], Counter[str]]:  # as `applicable`
     "Divide the rows of files."
-    kept = {}
+    applied = {}
     counted: Counter[str] = Counter()
     for file, part in rows.items():
-        kept[file], reasons = applicable(part, key, file.is_load, file.path in telling)
+        applied[file], reasons = applicable(part, key, file.is_load, file.path in telling)
         counted += reasons
-    return kept, counted
+    return applied, counted
 
 # %% ../../notebooks/10_history/07_small.ipynb #82056702
 def named_keys(
@@ -262,46 +262,46 @@ def _table(
     "Apply the rows."
     source = [(column.name, arrow_type(column.type)) for column in files.schema]
     columns = pa.schema([*source, (FILE, pa.string()), (ROW, pa.int64())])
-    kept, counted = all_applicable(rows, key, telling)
+    applied, counted = all_applicable(rows, key, telling)
     if key:
-        return _with_key(changelog, kept, files, key, clock, columns), counted
-    table, counted[NO_EQUAL] = _without_key(changelog, kept, images, columns)
+        return _with_key(changelog, applied, files, key, clock, columns), counted
+    table, counted[NO_EQUAL] = _without_key(changelog, applied, images, columns)
     return table, counted
 
 # %% ../../notebooks/10_history/07_small.ipynb #3ad1eef3
 def _with_key(
     changelog: Changelog,
-    kept: Mapping[RawFile, pa.Table],  # the rows that are applied
+    applied: Mapping[RawFile, pa.Table],  # the rows that are applied
     files: ChangeFiles,
     key: Sequence[str],
     clock: CommitClock,
     columns: pa.Schema,
 ) -> pa.Table:
     "The table after all these rows."
-    keys = named_keys((rows for file, rows in kept.items() if not file.is_load), files, key)
-    lives = _lives(changelog, kept, key, keys)
+    keys = named_keys((rows for file, rows in applied.items() if not file.is_load), files, key)
+    lives = _lives(changelog, applied, key, keys)
     replayed: dict[RawFile, set[int]] = {file: set() for file in changelog.load}
     for change in chain.from_iterable(lives):
         if change.file.is_load:
             replayed[change.file].add(change.row)
     # load rows that no change names stay columns of Arrow
-    rest = [(file, without_rows(kept[file], replayed[file])) for file in changelog.load]
-    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in rest]
+    unchanged = [(file, without_rows(applied[file], replayed[file])) for file in changelog.load]
+    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in unchanged]
     ends = [state for changes in lives for state in key_states(changes, changelog.number, clock)[-1:]]
-    there = [{**end.after, FILE: end.change.name, ROW: end.change.row} for end in ends if end.after is not None]
-    return pa.concat_tables([*parts, pa.Table.from_pylist(there, columns)])
+    changed = [{**end.after, FILE: end.change.name, ROW: end.change.row} for end in ends if end.after is not None]
+    return pa.concat_tables([*parts, pa.Table.from_pylist(changed, columns)])
 
 
 def _without_key(
     changelog: Changelog,
-    kept: Mapping[RawFile, pa.Table],  # the rows that are applied
+    applied: Mapping[RawFile, pa.Table],  # the rows that are applied
     images: Mapping[str, str],  # column -> its before image, of `equal_images`
     columns: pa.Schema,
 ) -> tuple[pa.Table, int]:  # the table after all these rows; updates and deletes that met no equal row
     "Each inserted row, but those that updates and deletes take: of equal rows the first."
-    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in kept.items()]
+    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in applied.items()]
     rows = pa.concat_tables([columns.empty_table(), *parts])
-    ops = [op for file, part in kept.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
+    ops = [op for file, part in applied.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
     if not {"U", "D"} & {*ops}:
         return rows, 0
     values = _equal_keys([rows[name] for name in images])
@@ -309,8 +309,8 @@ def _without_key(
     places: dict[tuple, deque[int]] = {}  # of the rows that are there, by their values
     stays = [True] * len(rows)
     missed = 0
-    for place, (op, value, old) in enumerate(zip(ops, values, before)):
-        if op != "I" and (equal := places.get(value if op == "D" else old)):
+    for place, (op, value, old_value) in enumerate(zip(ops, values, before)):
+        if op != "I" and (equal := places.get(value if op == "D" else old_value)):
             stays[equal.popleft()] = False
         elif op != "I":
             missed += 1
@@ -327,14 +327,14 @@ def _equal_keys(columns: Iterable[pa.ChunkedArray]) -> Iterable[tuple]:
 
 def _lives(
     changelog: Changelog,
-    kept: Mapping[RawFile, pa.Table],
+    applied: Mapping[RawFile, pa.Table],
     key: Sequence[str],
     keys: Sequence[Mapping[str, Any]],
 ) -> list[list[RawChange]]:  # of each key
     "The rows of the keys that changes name, of those that are applied."
     if not keys:
         return []
-    numbers = {file: set(rows[ROW].to_pylist()) for file, rows in kept.items()}
+    numbers = {file: set(rows[ROW].to_pylist()) for file, rows in applied.items()}
     matches = find_rows(replace(changelog, before=()), Query(tuple(key), keys), KeyIndex(key))
     return [[row for row in rows if row.row in numbers.get(row.file, ())] for rows in matches.rows]
 
@@ -404,11 +404,11 @@ def left_by(
     except (CommitConflict, FilesGone, FileNotFoundError):
         changelog = line()
     # `Op` is the lake's own column, and rows put aside then are not in what the commit had applied
-    held = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
-    if gone := lost_of(changelog, position):
-        raise NoPast("; ".join(gone))
-    rows = of_files(held, commit.key).rows
-    return AsOf(rows, words, "the files that the commit had applied", held.begins, held.gaps)
+    line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
+    if missing := lost_of(changelog, position):
+        raise NoPast("; ".join(missing))
+    rows = of_files(line_then, commit.key).rows
+    return AsOf(rows, words, "the files that the commit had applied", line_then.begins, line_then.gaps)
 
 
 def known_then(

@@ -45,8 +45,8 @@ def _fresh(between: Span) -> dict[RawFile, frozenset[int] | None]:  # the number
     "The files of which the reader has not had some rows."
     line = between.line
     new = line.files if between.reset else between.new
-    again = {file: between.shown[file.path] for file in line.changes if file.path in between.shown}
-    return {**dict.fromkeys(new), **again}
+    reread = {file: between.revealed[file.path] for file in line.changes if file.path in between.revealed}
+    return {**dict.fromkeys(new), **reread}
 
 
 def _rows(
@@ -59,8 +59,8 @@ def _rows(
     for file, numbers in fresh.items():
         rows[file] = rows_of(line, file, files.schema)
         if numbers is not None:
-            some = pa.array(sorted(numbers), pa.int64())
-            rows[file] = rows[file].filter(pc.is_in(rows[file][ROW], value_set=some))
+            fresh_numbers = pa.array(sorted(numbers), pa.int64())
+            rows[file] = rows[file].filter(pc.is_in(rows[file][ROW], value_set=fresh_numbers))
     return rows
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #fb31c701
@@ -72,14 +72,14 @@ def _full(
     if True not in is_new:
         return ()
     # what the reader made of older changes lacks a late one, so all that follows the late one is told again
-    first = is_new.index(True)
-    pairs = zip([None, *states][first:], states[first:])
-    return [state for last, state in pairs if not (last and _is_again(last, state))]
+    start = is_new.index(True)
+    pairs = zip([None, *states][start:], states[start:])
+    return [state for previous, state in pairs if not (previous and _is_again(previous, state))]
 
 
-def _is_again(last: State, state: State) -> bool:
+def _is_again(previous: State, state: State) -> bool:
     "The same sequence as the change before, and no change."
-    earlier = re.match(SEQUENCE_IN_PLACE, last.place)
+    earlier = re.match(SEQUENCE_IN_PLACE, previous.place)
     later = re.match(SEQUENCE_IN_PLACE, state.place)
     if not earlier or not later or earlier[1] != later[1]:
         return False
@@ -98,12 +98,12 @@ def _is_same(
 
 
 def _net(
-    had: Sequence[State],  # of the changes that the reader has
+    earlier: Sequence[State],  # of the changes that the reader has
     states: Sequence[State],
     names: Sequence[str],  # the source's columns
 ) -> Sequence[State]:
     "One change, or none for a row that is the same."
-    change = replace(states[-1], before=had[-1].after if had else None)
+    change = replace(states[-1], before=earlier[-1].after if earlier else None)
     return [] if _is_same(change.before, change.after, names) else [change]
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #dc141bbe
@@ -189,8 +189,8 @@ def _key_feed(
     if not net:
         return _full(states, is_new)
     # what the reader has is made again, in the order that the changes had without the new ones
-    had = [state.change for state, new in zip(states, is_new) if not new]
-    return _net(key_states(had, number, clock), states, [name for name in names if name not in _OURS])
+    earlier = [state.change for state, new in zip(states, is_new) if not new]
+    return _net(key_states(earlier, number, clock), states, [name for name in names if name not in _OURS])
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #614b9173
 def _reloaded(between: Span, key: Sequence[str]) -> Feed:
@@ -203,15 +203,17 @@ def _reloaded(between: Span, key: Sequence[str]) -> Feed:
     columns = _columns(types)
     parts = []
     for kind, side, ops in _SIDES:
-        some = pairs.filter(pc.is_in(pairs["what"], value_set=pa.array(ops)))
-        images = some[side].combine_chunks()
-        numbers = pc.utf8_lpad(pc.fill_null(some[ROW], 0).cast(pa.string()), 12, "0")
+        side_pairs = pairs.filter(pc.is_in(pairs["what"], value_set=pa.array(ops)))
+        images = side_pairs[side].combine_chunks()
+        numbers = pc.utf8_lpad(pc.fill_null(side_pairs[ROW], 0).cast(pa.string()), 12, "0")
         values = {column.name: pc.struct_field(images, column.name) for column in schema}
         values |= {
-            CHANGE_TYPE: pa.repeat(kind, len(some)),
-            FILE: some[FILE],
-            ROW: some[ROW],
-            PLACE: pc.binary_join_element_wise(f"{line.number:06d}/0", pc.fill_null(some[FILE], ""), numbers, "/"),
+            CHANGE_TYPE: pa.repeat(kind, len(side_pairs)),
+            FILE: side_pairs[FILE],
+            ROW: side_pairs[ROW],
+            PLACE: pc.binary_join_element_wise(
+                f"{line.number:06d}/0", pc.fill_null(side_pairs[FILE], ""), numbers, "/"
+            ),
         }
         rows = pa.table({name: value.cast(columns.field(name).type) for name, value in values.items()})
         parts.append(stored(rows, columns))
