@@ -142,12 +142,9 @@ class AsOf:
     @property
     def words(self) -> list[str]:
         "Lines for a person."
-        words = [f"as of {self.position}, by {self.clock}", f"earliest that can be told: {self.begins}"]
-        return [
-            *words,
-            *self.gaps,
-            *[not_applied(reason, number) for reason, number in (self.left_out or {}).items() if number],
-        ]
+        counts = [not_applied(reason, number) for reason, number in (self.left_out or {}).items()]
+        position = f"as of {self.position}, by {self.clock}"
+        return [position, f"earliest that can be told: {self.begins}", *self.gaps, *counts]
 
 
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied

@@ -262,9 +262,5 @@ def key_only(
     files: ChangeFiles,
 ) -> SparkColumn:
     "A row of which only the key is known."
-    return struct(
-        {
-            column.name: quoted(column.name) if column.name in key else f"cast(null as {column.type})"
-            for column in files.schema
-        }
-    )
+    values = {column.name: f"cast(null as {column.type})" for column in files.schema}
+    return struct(values | {name: quoted(name) for name in key})

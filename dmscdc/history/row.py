@@ -495,17 +495,13 @@ def between(
         time = file.stamp or moment(file.time)
         return (since is None or time >= since) and (until is None or time <= until)
 
-    files = (*changelog.before, *changelog.files)
-    count = len(files) - sum(map(inside, files))
+    parts = (changelog.load, changelog.changes, changelog.before)
+    load, changes, before = (tuple(filter(inside, part)) for part in parts)
+    count = sum(map(len, parts)) - len(load) - len(changes) - len(before)
     if not count:
         return changelog
     words = f"{changelog.table}: {count:,} file{'s' * (count != 1)} of another time were not read"
     is_cut = since and any((file.stamp or moment(file.time)) < since for file in changelog.files)
-    return replace(
-        changelog,
-        load=tuple(filter(inside, changelog.load)),
-        changes=tuple(filter(inside, changelog.changes)),
-        before=tuple(filter(inside, changelog.before)),
-        is_whole=changelog.is_whole and not is_cut,
-        gaps=(*changelog.gaps, words),
-    )
+    is_whole = changelog.is_whole and not is_cut
+    gaps = (*changelog.gaps, words)
+    return replace(changelog, load=load, changes=changes, before=before, is_whole=is_whole, gaps=gaps)

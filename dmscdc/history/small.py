@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['SMALL', 'is_small', 'rows_of', 'without_rows', 'commit_times', 'applicable', 'all_applicable', 'named_keys', 'State',
-           'key_states', 'stored', 'with_file', 'table_then', 'lake_table', 'is_small_lake', 'left_by', 'known_then']
+__all__ = ['SMALL', 'is_small', 'rows_of', 'without_rows', 'commit_times', 'applicable', 'named_keys', 'State', 'key_states',
+           'stored', 'with_file', 'table_then', 'lake_table', 'is_small_lake', 'left_by', 'known_then']
 
 # %% ../../notebooks/10_history/07_small.ipynb #fa90410c
 SMALL = 256 << 20  # bytes of all rows before compression
@@ -147,20 +147,6 @@ def applicable(
         is_known = pc.equal(ops, "I")
     counted = Counter({reason: pc.sum(mask).as_py() or 0 for reason, mask in reasons.items()})
     return rows.filter(pc.and_(is_known, valid)), counted
-
-
-def all_applicable(
-    rows: Mapping[RawFile, pa.Table],
-    key: Sequence[str],
-    telling: Container[str] = (),  # paths of the change files that have before images of all columns
-) -> tuple[dict[RawFile, pa.Table], Counter[str]]:  # as `applicable`
-    "Divide the rows of files."
-    applied = {}
-    counted: Counter[str] = Counter()
-    for file, part in rows.items():
-        applied[file], reasons = applicable(part, key, file.is_load, file.path in telling)
-        counted += reasons
-    return applied, counted
 
 # %% ../../notebooks/10_history/07_small.ipynb #82056702
 def named_keys(
@@ -257,12 +243,14 @@ def _table(
     key: Sequence[str],
     clock: CommitClock,
     images: Mapping[str, str],  # column -> its before image, of `equal_images`
-    telling: Container[str],
+    telling: Container[str],  # paths of the change files that have them all
 ) -> tuple[pa.Table, Counter[str]]:  # the table after all these rows; how many were not applied, by reason
     "Apply the rows."
     source = [(column.name, arrow_type(column.type)) for column in files.schema]
     columns = pa.schema([*source, (FILE, pa.string()), (ROW, pa.int64())])
-    applied, counted = all_applicable(rows, key, telling)
+    divided = {file: applicable(part, key, file.is_load, file.path in telling) for file, part in rows.items()}
+    applied = {file: part for file, (part, _) in divided.items()}
+    counted = sum((reasons for _, reasons in divided.values()), Counter())
     if key:
         return _with_key(changelog, applied, files, key, clock, columns), counted
     table, counted[NO_EQUAL] = _without_key(changelog, applied, images, columns)
@@ -304,12 +292,13 @@ def _without_key(
     ops = [op for file, part in applied.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
     if not {"U", "D"} & {*ops}:
         return rows, 0
-    values = _equal_keys([rows[name] for name in images])
-    before = _equal_keys([rows[image].cast(columns.field(name).type) for name, image in images.items()])
+    before = [rows[image].cast(columns.field(name).type) for name, image in images.items()]
+    after_change = [rows[name] for name in images]
+    equal_keys = [zip(*[map(plain_key, column.to_pylist()) for column in side]) for side in (after_change, before)]
     places: dict[tuple, deque[int]] = {}  # of the rows that are there, by their values
     stays = [True] * len(rows)
     missed = 0
-    for place, (op, value, old_value) in enumerate(zip(ops, values, before)):
+    for place, (op, value, old_value) in enumerate(zip(ops, *equal_keys)):
         if op != "I" and (equal := places.get(value if op == "D" else old_value)):
             stays[equal.popleft()] = False
         elif op != "I":
@@ -318,11 +307,6 @@ def _without_key(
         if op != "D":
             places.setdefault(value, deque()).append(place)
     return rows.filter(pa.array(stays, pa.bool_())), missed
-
-
-def _equal_keys(columns: Iterable[pa.ChunkedArray]) -> Iterable[tuple]:
-    "The values of each row, as equal rows have them."
-    return zip(*[map(plain_key, column.to_pylist()) for column in columns])
 
 
 def _lives(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from .lookup import KeyIndex, Query
 from .row import Matches, RawChange, find_rows, same
 from dmscdc.history.small import (
     State,
-    all_applicable,
+    applicable,
     commit_times,
     key_states,
     named_keys,
@@ -258,7 +259,9 @@ def feed_between(
     types = _types(files.schema)
     columns = _columns(types)
     fresh = _fresh(between)
-    new, counted = all_applicable(_rows(line, fresh, files), key)
+    divided = {file: applicable(rows, key, file.is_load) for file, rows in _rows(line, fresh, files).items()}
+    new = {file: rows for file, (rows, _) in divided.items()}
+    counted: Counter[str] = sum((reasons for _, reasons in divided.values()), Counter())
     keys = named_keys((rows for file, rows in new.items() if not file.is_load), files, key)[:limit] if key else []
     parts = [columns.empty_table()]
     if key:
