@@ -177,6 +177,7 @@ def as_known(
     "The table as a commit left it. Raises `NoPast` if neither lake nor landing has it any more."
 
     def of_lake(commit: Commit) -> DataFrame:
+        # `Op` is the lake's own column; a row that it only marks as deleted is not in the source
         return lake.read(spark, commit.number).where(F.col(OP) != "D").drop(OP)
 
     return left_by(lake, number, line, of_lake, partial(as_of, spark))

@@ -131,6 +131,7 @@ def lake_rows(
         return head, []
     if plain is None:
         return head, _rows_by_spark(table, spark(), stored_key) if spark else None
+    # the journal knows the bounds of each file: others are not opened
     files = [file for file in plain[1] if may_hold(file, kinds, stored_key)]
     index = KeyIndex([name for name in key if name not in head.partition])
     return head, [row for file in files for row in rows_in(file, kinds, stored_key, index)]
@@ -189,6 +190,7 @@ class Commits:
     def since(self, time: datetime) -> int:
         "The first commit that was made after a time, or an earlier one, because a lost entry counts as late."
         begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
+        # entries are read one by one, so the search is by halves
         numbers = range(1, (self.head.number if self.head else 0) + 1)
         if self.at(1) is None:  # upkeep removes the oldest
             numbers = numbers[bisect_left(numbers, True, key=lambda number: self.at(number) is not None) :]
@@ -325,6 +327,7 @@ def _with_known(
 ) -> tuple[RowChange, ...]:
     "Steps with the first commit that held each of them; each file is looked up once."
     commit = {name: commits.first(changelog, file) for name, file in files.items()}
+    # a row that had been put aside is held since the commit that has taken it
     later = _shown_later(changelog, commits)
     return tuple(replace(step, known=_later(commit[step.file], later.get((step.file, step.row)))) for step in steps)
 
@@ -386,9 +389,11 @@ def _beside(
         counted = "1 update or delete" if unapplied == 1 else f"{unapplied:,} updates and deletes"
         words = f"{counted} of rows with these values not applied, because the table has no key"
         return Comparison(DIFFERS, words)
+    # many rows may have the same values; each says from which row of which file it comes
     if not head.key and lake is not None:
         inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
         return verdict_of_each(head, inserted, lake, line.is_whole)
+    # compared is the row that the files make up to the lake's position
     steps = steps_of(line, rows, ())
     return verdict(head, steps[-1].state if steps else None, lake, line.is_whole)
 
@@ -421,6 +426,7 @@ def audit_of(
         reason = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
         reason = line if isinstance(line, str) else reason
         return RowAudit(life, readable.ends, head, lake, OPEN, reason, (), (), unread)
+    # what has landed since is waiting, and no difference
     line = _within(line, changelog)
     applied = {changelog.stored_name(file) for file in line.files}
     pending = [step for step in held_steps if not step.before and step.file not in applied]

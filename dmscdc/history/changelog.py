@@ -103,6 +103,7 @@ def is_first_put(
     file: RawFile,  # a change file
 ) -> bool:
     "Whether its object time is the time when DMS wrote it."
+    # a copied landing has other object times, which tell nothing
     return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= _LATEST
 
 
@@ -147,6 +148,7 @@ def obsolete(
     moved: frozenset[str] = frozenset(),
 ) -> tuple[RawFile, ...]:
     "Change files that do not count: by the decision of the lake, or else by their times."
+    # what a load made obsolete was decided when it was loaded
     if position and (stands_on(position, load) or not load):
         return tuple(file for file in changes if file.order <= position.floor)
     if _is_first(position) and not _first(load, changes, moved).doubt:
@@ -230,6 +232,7 @@ def lost_changes(
 ) -> list[str]:
     "Sentences about applied files of the look-back window that are gone or have changed."
     sizes = {file.path: file.size for file in files}
+    # inside its window a position knows every file by name and size
     window = position.window if position else ()
     missing = [path for path, size in window if path not in sizes]
     changed = [path for path, size in window if sizes.get(path, size) != size]
@@ -258,7 +261,7 @@ def put_again(
     windowed = [file for file in files if file.path in window]
     older = [file for file in files if file.order <= start and file.path not in window]
     is_later = all(file.time > position.listed_at and file.path not in changelog.moved for file in (*windowed, *older))
-    # where no file of the window is there, one older file could be new as well
+    # without a file of the window, one older file alone tells nothing
     return is_later and len(older) > (not windowed)
 
 
@@ -272,8 +275,8 @@ def _from_before(
     waiting = {*position.held, *position.left_out}
     older = [file for file in changelog.every_change if position.floor < file.order <= start]
     older = sorted((file for file in older if file.path not in window and file.identity not in waiting), key=_order)
-    timely = tuple(file for file in older if file.time <= position.listed_at or file.path in changelog.moved)
-    later = tuple(file for file in older if file not in timely)
+    is_timely = {file: file.time <= position.listed_at or file.path in changelog.moved for file in older}
+    timely, later = (tuple(file for file in older if is_timely[file] == flag) for flag in (True, False))
     identified = identify_applied(position, timely, later)
     if identified is None and later and put_again(changelog, position):
         return tuple(older)
@@ -406,10 +409,12 @@ def open_changelog(
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     source = open_landing(landing)
     store = open_landing(archive) if archive else None
+    # one listing, so that all parts of the answer are of one moment
     listing = source.files(table)
     changes, moved = _merged(listing.changes, store.files(table).changes if store else ())
     load = as_applied(listing.load, changes, position, instruction)
     emptied = position.emptied if position and {*load} <= {*position.load_files} else None
+    # a table that a TRUNCATE emptied begins there, and not with its load
     load = () if emptied else load
     if not load and not changes:
         source.tables([table])  # fails if the landing itself is gone
@@ -503,6 +508,7 @@ def is_held(
 ) -> Callable[[RawFile], bool]:  # for a change file on top of the position's load
     "Whether the position has applied a file."
     window, left_out, start = dict(position.window), {*position.left_out}, change_order(position.window_start)
+    # the tally of older files is compared once, and only if a file from before the window is asked for
     older = cache(lambda: frozenset(_from_before(changelog, position)))
 
     def is_applied(file: RawFile) -> bool:
@@ -537,6 +543,7 @@ def lost_of(
     "Sentences about change files that a position has applied and that are gone or have changed."
     files = (*changelog.changes, *changelog.unread)
     mended = _mended(changelog, position)
+    # a file that was put again in good form has another size, and the same rows
     sizes = {file.path: file.size for file in files if file.path in mended}
     window = tuple((path, sizes.get(path, size)) for path, size in position.window)
     older = lost_older(replace(changelog, changes=files), position)

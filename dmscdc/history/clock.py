@@ -64,6 +64,7 @@ def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]
         group, kind = files.place[footer.path]
         columns = [column for column in footer.schema if column.name != OP]
         texts = [column.name for column in columns if may_hold_sequence(column)]
+        # files of one kind have the same columns, so one of them tells
         if kind != "load" and group not in groups and footer.rows and texts:
             groups.add(group)
             row = first_texts(footer.path, files.urls[footer.path], texts)[0]
@@ -113,6 +114,7 @@ def committed_at(
             seconds, _, fraction = stamp.partition(".")
             return utc(datetime.fromisoformat(f"{seconds}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
+        # where the text tells no time, the sequence does, to a hundredth of a second
         if is_sequence(sequence, clock.sequence, name):
             return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))
     return None
@@ -193,6 +195,7 @@ def answer(
     files = changelog_files(changelog, key=key)
     check_key(str(changelog.table), files.schema, key, files.footers)
     clock = clock_of(files, key, time_column)
+    # without commit times a file counts as a whole, by its closing
     if until and not clock:
         changelog = closed_by(changelog, until)
     rows = read(changelog, files)

@@ -47,6 +47,7 @@ def _images(
 ) -> DataFrame:  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row
     "The rows of the feed: two for an update, else one."
     before, after = F.col(BEFORE), F.col(AFTER)
+    # sorted by position, and a preimage before its postimage, changes can be applied one after the other
     images = F.when(after.isNull(), F.array(_image("delete", deleted)))
     images = images.when(before.isNull(), F.array(_image("insert", after)))
     images = images.otherwise(F.array(_image("update_preimage", before), _image("update_postimage", after)))

@@ -61,9 +61,11 @@ def typed(
     except (ValueError, KeyError, InvalidOperation) as error:
         hint = ": write its bytes in hexadecimal, like 00ff" if parse == bytes.fromhex else ""
         raise ValueError(f"{value!r} is no {kind}{hint}") from error
+    # a file's times without a zone are UTC
     if isinstance(plain, datetime) and not kind.tz:
         plain = plain.replace(tzinfo=None)
     try:
+        # 300 does not fit a tinyint; another file may have the column in a wider type
         scalar = pa.scalar(plain, kind)
     except (pa.ArrowException, OverflowError):
         return None
@@ -185,6 +187,7 @@ def measure(
         return FileStats(names, (), ())
     groups = []
     start = 0
+    # DMS writes no bounds for decimals: such a group may hold anything
     places = [schema.names.index(name) for name in columns]
     for number, group_stats in enumerate(statistics(meta, places)):
         rows = meta.row_group(number).num_rows
@@ -222,6 +225,7 @@ class KeyIndex:
         "Keep a file's statistics, and its keys as long as there is room."
         with self._lock:
             size = stats.keys.nbytes if stats.keys is not None else 0
+            # without room only the statistics stay, and the file is opened again
             if size > self.room:
                 stats, size = replace(stats, keys=None), 0
             self.room -= size
@@ -339,8 +343,10 @@ def look(
             stats = measure(raw, index.columns)
         index.put(file, stats)
     typed_keys = query.wanted(stats.kinds) if stats.kinds else TypedKeys({}, ())
+    # a file whose bounds exclude all keys is not read
     if not any(group.may_hold(key) for group in stats.groups for key in typed_keys.numbers):
         return []
+    # the keys of a file that was read whole are still in memory
     if stats.keys is not None:
         hits = _matches(stats.keys, typed_keys)
     else:

@@ -70,6 +70,7 @@ def read_cursor(
 def save_cursor(url: str, cursor: Cursor) -> None:
     "Write the whole file at once: a reader sees the old or the new one."
     places = {name: getattr(cursor, name) and getattr(cursor, name).to_json() for name in ("position", "until")}
+    # an object appears whole; a file on a disk only by its renaming
     draft = url if is_bucket(url) else f"{url}.{secrets.token_hex(4)}.writing"
     put_text(draft, json.dumps({**asdict(replace(cursor, position=None, until=None)), **places}, indent=1))
     if draft != url:
@@ -86,6 +87,7 @@ def choose(
 ) -> Cursor | None:  # with a part noted; None where nothing has happened
     "The next part, named after where it ends: the same part has the same name, and names sort by where parts end."
     between = span(changelog, cursor.position, until)
+    # old files were moved away: the rows before a change would be wrong
     if not (between.reset or between.difference) and len(between.seen_paths) < cursor.files:
         progress = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
         hint = "Name the folder to which old ones were moved (--archive), or start again with another --cursor"
@@ -97,6 +99,7 @@ def choose(
     times = sum(map(len, between.until.redone.values()))  # a file that is read again ends where it did before
     stem += f"-r{times:04d}" * bool(times)  # sorts behind what was read before
     part = f"{between.until.load:06d}-{stem}-{hashlib.sha256(ends.encode()).hexdigest()[:8]}"
+    # a call that dies from here on is finished by the next one, with the same part
     noted = replace(cursor, part=part, until=between.until, net=net, full_files=len(between.line.changes))
     if url:
         save_cursor(url, noted)
@@ -137,6 +140,7 @@ def write_part(
         _write_rows(part_feed, f"{folder}/{part}")
         return
     fs, path = new_fs_and_path(f"{folder}/{part}")
+    # what calls that died have left is removed
     for info in fs.get_file_info(pafs.FileSelector(folder)):
         if info.base_name.startswith(f".{part}-"):
             fs.delete_dir(info.path)

@@ -179,6 +179,7 @@ def condition_of(
         raise BadKey(f"a condition is written price>=100, with =, !=, <, <=, > or >=, not {text!r}")
     column, blank, sign, value = match.groups()
     value, sign = value.lstrip() if blank else value, _AS.get(sign, sign)
+    # quotes keep blanks, a % and the word null as they are written
     if len(value) > 1 and value[0] == value[-1] == "'":
         return Condition(column, value[1:-1].replace("''", "'"), sign)  # as in SQL
     is_null = value.lower() == "null"
@@ -282,6 +283,7 @@ def find(
     try:
         if not key:
             return _found_without_key(changelog, files, conditions)
+        # of rows from before the load only changes are known
         lives = states_of(replace(changelog, before=()), _candidates(changelog, key, conditions, files.schema))
         kinds = {column.name: arrow_type(column.type) for column in files.schema}
         return [row for life in lives if (row := _found(life, conditions, kinds)).files]
@@ -335,6 +337,7 @@ def _candidates(
             if condition.column in rows.column_names:
                 fitting = rows.filter(matches(rows, condition)).select(list(key))
                 keys |= {tuple(map(plain_key, row.values())): row for row in fitting.to_pylist()}
+    # a row may have had each value at another time: its life tells whether it ever had all at once
     common = set(by_condition[0]).intersection(*by_condition)
     return [row for values, row in by_condition[0].items() if values in common]
 
@@ -377,7 +380,7 @@ def blame(life: RowLife) -> list[tuple[str, Any, RowChange]]:  # column, its val
         state = step.state
         if state is None or step.before or step.life != life.steps[-1].life:
             continue
-        # a column that an insert leaves out is null by that step, and no cell of it
+        # the key, the commit time and the change sequence are no cells of a step
         differing = [name for name in state if name not in previous or not same(previous[name], state[name])]
         wrote |= dict.fromkeys([*(cell.column for cell in step.cells), *differing], step)
         previous = state

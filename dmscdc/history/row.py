@@ -168,6 +168,7 @@ def find_rows(
             return []
 
     places = urls.lying() if isinstance(urls, CsvUrls) else urls.values()
+    # a bucket answers many requests at once; one disk is not faster for it
     with ThreadPoolExecutor(32 if any(map(is_bucket, places)) else 4) as pool:
         for place, (file, hits) in enumerate(zip(files, pool.map(hits_of, files))):
             for number, row, values, move in hits:
@@ -229,6 +230,7 @@ def in_order(
     "Changes in the order in which they happened."
 
     def order(row: RawChange) -> tuple:
+        # load rows first; the sequence counts the changes of the whole task
         counted = digits_of(row.values[sequence]) if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
@@ -277,6 +279,7 @@ def late_files(
     "Change files that were put after one that sorts behind them."
     late = set()
     earliest = float("inf")  # when the first of those behind was put
+    # a file is late if it was put after one that sorts behind it
     for file in reversed(changelog.every_change):
         if file.path in changelog.moved:
             continue
@@ -397,6 +400,7 @@ def after(row: Row, raw: RawChange) -> Row:
     if op not in ("I", "U"):
         return row
     begins = row.values is None
+    # a row that begins with an insert is known whole, one that begins with an update is not
     is_whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, is_whole, row.lives + begins)
 
@@ -443,6 +447,7 @@ def steps_of(
     for is_early, row in ((True, Row(None, False)), (False, Row(None, is_whole))):
         for raw in in_order([raw for raw in rows if (raw.file in early) == is_early], sequence):
             if gaps and gaps[0] < raw.place:
+                # a file that cannot be read stands between: what it changed is unknown
                 gaps = [place for place in gaps if place > raw.place]
                 row = _unknown(row)
             row = Row() if keyless else row

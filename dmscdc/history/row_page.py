@@ -41,6 +41,7 @@ def shown(value: Any) -> str:
         text = value.isoformat(" ").removesuffix("+00:00")
     else:
         text = str(value)
+    # a text that could be taken for a null is quoted
     is_plain = text.isprintable() and text == text.strip() and text not in ("", "null", "–", "?")
     text = text if is_plain or not isinstance(value, str) else repr(text)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
@@ -243,6 +244,7 @@ def _lake_marks(audit: RowAudit) -> list[dict[str, Any]]:
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-026
 def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:  # x, y
     "Steps by number, with their times below; one line a life."
+    # at even distances: a year may lie between two steps, and a second between the next
     numbers = [step.number for step in steps]
     times = [f"{time:%Y-%m-%d}|{time:%H:%M:%S}" if (time := when(step)[0]) else "" for step in steps]
     words = f"split({json.dumps(times)}[datum.value - 1], '|')"

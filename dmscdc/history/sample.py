@@ -43,6 +43,7 @@ def changed_rows(
     "The first rows that a run has changed, in the order of their last changes."
     position = changelog.position or Position()
     line = held_by(changelog, position)
+    # what the run has applied is new for a reader who stood before it
     seen_paths = frozenset(file.path for file in line.changes) - frozenset(paths)
     rows: pa.Table = feed_between(Span(line, seen_paths, False, position), key, limit=_KEYS * limit).rows
     names = [name for name in rows.column_names if name not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
@@ -52,6 +53,7 @@ def changed_rows(
         after = next(images)[1] if kind == "update_preimage" else before
         differing = [name for name in names if after is before or not same(before[name], after[name])]
         shown_rows.append(shown_row(_KINDS[kind], before, after, differing, key))
+    # new rows alone would fill the sample
     new = [number for number, row in enumerate(shown_rows) if row["what"] == "inserted"]
     return [row for number, row in enumerate(shown_rows) if number not in new[NEW:]][:limit]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -115,6 +115,7 @@ def _committed_by(
     committed, untimed = {}, 0
     for file, part in rows.items():
         times = commit_times(part, file, clock)
+        # load rows count at every moment
         counts = [file.is_load or (time or file.stamp) <= until for time in times]
         untimed += sum(time is None for time, is_kept in zip(times, counts) if is_kept and not file.is_load)
         committed[file] = part.filter(pa.array(counts, pa.bool_()))
@@ -156,6 +157,7 @@ def named_keys(
 ) -> list[dict[str, Any]]:
     "The keys that changes name, each once."
     keys: dict[tuple, dict[str, Any]] = {}
+    # a row is also named by the key that it had before
     images = [files.images.get(name, "") for name in key]
     for rows in changes:
         for names in (key, images):
@@ -167,24 +169,26 @@ def named_keys(
     return list(keys.values())
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     "A change of a key, and the row before and after it; None: there is none."
 
     change: RawChange
-    place: str  # among all changes of the table, as `order_text` has it
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
+    number: int  # of the load
+    sequence: str  # the column that orders the key's changes, "" for none
 
+    @property
+    def digits(self) -> str:
+        "Those of the change sequence, if it orders the change."
+        is_ordered = self.sequence and not self.change.file.is_load
+        return digits_of(self.change.values[self.sequence]) if is_ordered else ""
 
-def _place(
-    change: RawChange,
-    number: int,  # of the load
-    sequence: str,  # the column that orders the key's changes, "" for none
-) -> str:
-    "Load number / 0 load, 1 change / sequence / name / path / row."
-    counted = f"{digits_of(change.values[sequence])}/" if sequence and not change.file.is_load else ""
-    return f"{number:06d}/{1 - change.file.is_load}/{counted}{change.file.name}/{change.name}/{change.row:012d}"
+    @property
+    def place(self) -> str:
+        "Among all changes of the table, as `order_text` has it."
+        change, digits = self.change, self.digits and f"{self.digits}/"
+        return f"{self.number:06d}/{1 - change.file.is_load}/{digits}{change.file.name}/{change.name}/{change.row:012d}"
 
 
 def key_states(
@@ -202,7 +206,7 @@ def key_states(
     states = []
     for change in in_order(rows, sequence):
         before, row = row, after(row, change)
-        states.append(State(change, _place(change, number, sequence), before.values, row.values))
+        states.append(State(change, before.values, row.values, number, sequence))
     return states
 
 # %% ../../notebooks/10_history/07_small.ipynb #b7417fb0
@@ -295,6 +299,7 @@ def _without_key(
     before = [rows[image].cast(columns.field(name).type) for name, image in images.items()]
     after_change = [rows[name] for name in images]
     equal_keys = [zip(*[map(plain_key, column.to_pylist()) for column in side]) for side in (after_change, before)]
+    # equal rows cannot be told apart, so the first of them goes
     places: dict[tuple, deque[int]] = {}  # of the rows that are there, by their values
     stays = [True] * len(rows)
     missed = 0
@@ -375,7 +380,7 @@ def left_by(
     lake: LakeTable,
     number: int,  # of a commit
     line: Callable[[], Changelog],  # opens the table's line; asked only where the lake cannot tell
-    of_lake: Callable[[Commit], pa.Table | DataFrame],  # the commit's rows, with Op
+    of_lake: Callable[[Commit], pa.Table | DataFrame],  # the rows of the commit
     of_files: Callable[[Changelog, Sequence[str]], AsOf],  # the table after a changelog
 ) -> AsOf:
     "The table as a commit left it. Raises `NoPast` if neither lake nor landing has it any more."
@@ -387,7 +392,7 @@ def left_by(
         return AsOf(of_lake(commit), words, "commit of the lake", begins)
     except (CommitConflict, FilesGone, FileNotFoundError):
         changelog = line()
-    # `Op` is the lake's own column, and rows put aside then are not in what the commit had applied
+    # rows that had been put aside then were not in the table
     line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
     if missing := lost_of(changelog, position):
         raise NoPast("; ".join(missing))

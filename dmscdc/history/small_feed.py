@@ -5,7 +5,6 @@
 # %% ../../notebooks/10_history/12_small_feed.ipynb #96a33d41
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from ..changes.read import ChangeFiles
 from ..changes.schema import FILE, ROW, Schema, arrow_type
 from ..errors import Refused
 from .changelog import Changelog, changelog_files
-from .clock import SEQUENCE_IN_PLACE, CommitClock, clock_of, committed_at
+from .clock import CommitClock, clock_of, committed_at
 from .lookup import KeyIndex, Query
 from .row import Matches, RawChange, find_rows, same
 from dmscdc.history.small import (
@@ -80,9 +79,7 @@ def _full(
 
 def _is_again(previous: State, state: State) -> bool:
     "The same sequence as the change before, and no change."
-    earlier = re.match(SEQUENCE_IN_PLACE, previous.place)
-    later = re.match(SEQUENCE_IN_PLACE, state.place)
-    if not earlier or not later or earlier[1] != later[1]:
+    if not state.digits or previous.digits != state.digits:
         return False
     return _is_same(state.before, state.after, {*(state.before or ()), *(state.after or ())})
 
@@ -104,7 +101,7 @@ def _net(
     names: Sequence[str],  # the source's columns
 ) -> Sequence[State]:
     "One change, or none for a row that is the same."
-    change = replace(states[-1], before=earlier[-1].after if earlier else None)
+    change = states[-1]._replace(before=earlier[-1].after if earlier else None)
     return [] if _is_same(change.before, change.after, names) else [change]
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #dc141bbe
@@ -119,6 +116,7 @@ def _images(
     facts = {PLACE: state.place, COMMIT_TIME: commit, FILE: change.name, ROW: change.row}
     images: dict[str, Mapping[str, Any]]
     if state.after is None:
+        # deleting twice is harmless, so it is told; of a row that was not there only the key is known
         images = {"delete": state.before or {name: change.values[name] for name in key}}
     elif state.before is None:
         images = {"insert": state.after}
@@ -154,6 +152,7 @@ def _keyed_rows(
 ) -> list[pa.Table]:
     "The rows of the feed. Raises `Refused` for a file that cannot be read."
     key, line = tuple(keys[0]) if keys else (), between.line
+    # the reader's row is made from all changes of its key, not from new ones alone
     matches = find_rows(replace(line, before=()), Query(key, keys), KeyIndex(key)) if keys else Matches((), ())
     if matches.broken:
         raise Refused(matches.words[0])
@@ -165,6 +164,7 @@ def _keyed_rows(
         for state in _key_feed(changes, fresh, between, net, clock, columns.names):
             images += _images(state, key, clock)
     parts = [pa.Table.from_pylist(images, columns)]
+    # rows of a new load that no change names stay in Arrow
     for file, numbers in replayed.items() if between.reset else ():
         parts.append(_inserts(line, file, without_rows(new[file], numbers), clock, columns))
     return parts

@@ -40,6 +40,7 @@ def landed(changelog: Changelog) -> Position:
         return position
     end = changes[-1].path
     start = day_before(end)
+    # a file with a name that is not in this window is new later
     window = tuple(file.identity for file in changes if file.order >= change_order(start))
     redone = changelog.position.redone if changelog.position and changelog.position.load == position.load else {}
     return replace(position, last=end, window=window, window_start=start, redone=redone)
@@ -118,10 +119,12 @@ def span(
 ) -> Span:
     "The files between two positions. Raises `NoPast` if they are not known."
     until = until or landed(changelog)
+    # what a file that is gone has changed is unknown, so nothing is told across it
     line = _whole(changelog, until)
     if since is None:
         return Span(line, frozenset(), True, replace(until, load=line.number))
     is_other = not is_same_base(changelog, since)
+    # after a reload by difference, who stood where the table stood need not start again
     if is_other and (difference := _difference(changelog, since)):
         return difference
     reread_files = {} if is_other else reread(until, since)
@@ -131,8 +134,10 @@ def span(
     line = replace(line, number=max(line.number, since.load))
     seen_paths = frozenset(file.path for file in _whole(changelog, since).changes)
     paths = {file.path for file in line.changes}
+    # a reader that is ahead has nothing to do
     if seen_paths > paths:
         return Span(line, seen_paths, False, since)
+    # each has a file that the other lacks: no feed leads from one to the other
     if seen_paths - paths:
         odd = f"the reader has {min(seen_paths - paths, key=change_order)}, which the position to go to does not hold"
         raise NoFeed(f"{changelog.table}: {odd}. Go to all that has landed (--to landed), or start again")

@@ -63,6 +63,7 @@ def spread(
     limit: int,  # at least 1
 ) -> list[RawFile]:  # in their order
     "At most this many files, evenly spread, with the newest."
+    # from the newest on, so that it is always part of the sample
     step = max(1, -(-len(files) // limit))
     return list(files[::-1][::step][::-1])
 
