@@ -32,6 +32,7 @@ from dmscdc.cli.options import (
     with_config,
 )
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable, Verdict
+from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
@@ -119,16 +120,9 @@ def read_how(
     head: Commit | None,  # the newest of its lake
 ) -> dict[str, Any]:  # arguments of `open_changelog`
     "How a table's files are read, as its next pass does."
-    from dmscdc.changes.options import options_from
-    from dmscdc.changes.quarantine import aside_folder
-    from dmscdc.state.position import reload_folder
+    from dmscdc.history.changelog import how_read
 
-    there, position = item.out_path or config.lake, Position.from_json(dict(head.position)) if head else None
-    csv = options_from(item.columns, item.csv, position.csv if position else None)
-    kept = tuple(c.name for c in head.schema) if head and item.schema_policy == "keep" else ()
-    folders = {"aside": aside_folder(there, item.table), "reloads": reload_folder(there, item.table)}
-    more = {"archive": config.archive, "position": position, "asked": item.instruction}
-    return {"csv": csv, "columns": kept, **folders, **more}
+    return how_read(item, head, config.lake, config.archive)
 
 
 def lives(
@@ -305,7 +299,7 @@ def asked(
     if not (head or item):
         check_here(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
-        raise UnknownTable(f"{ref} has no key yet: dmscdc table set {for_shell(ref)} --key … (or --insert-only)")
+        raise UnknownTable(f"{ref} has no key yet: {Advice.SET(ref, '--key …')} (or --insert-only)")
     how = read_how(config, item or TableItem(ref), head)
     return TableQuestion(ref, head.key if head else item.key, lake, head, config.landing, how, item)
 
@@ -600,7 +594,7 @@ def feed_command(
     lines = [line for part in done for line in _words_of(part)] or [f"{table}: nothing new since {stands.position}"]
     if waiting:
         waits = f"{count(waiting, 'file')} {'waits' if waiting == 1 else 'wait'} for a pass"
-        lines.append(f"{waits}: dmscdc pass --only {for_shell(table)}; or go beyond the lake: --to landed")
+        lines.append(f"{waits}: {Advice.PASS_ONLY(table)}; or go beyond the lake: --to landed")
     for line in lines:
         show_line(line)
 

@@ -6,31 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ..changes.read import KIND, NAME, OPS, ChangeFiles, check_key, digits_in, proves, quoted
+from ..changes.read import KIND, NAME, OPS, ChangeFiles, digits_in, proves, quoted
 from ..changes.schema import FILE, OP, ROW
-from ..errors import CommitConflict, FilesGone, NoPast
-from dmscdc.history.changelog import (
-    Changelog,
-    check_told,
-    closed_by,
-    equal_images,
-    held_by,
-    hidden_rows,
-    lost_of,
-    may_repeat,
-    read_changelog,
-    read_files,
-    upto,
-)
+from .changelog import Changelog, read_files
 from dmscdc.history.clock import (
     NO_EQUAL,
     NO_INSERT,
@@ -41,12 +27,11 @@ from dmscdc.history.clock import (
     UNREADABLE,
     AsOf,
     CommitClock,
-    clock_of,
-    position_words,
+    answer,
 )
 from .replay import current_rows, every_state, has_key
-from ..lake.table import LakeTable
-from ..state.position import Position
+from .small import left_by
+from ..lake.table import Commit, LakeTable
 
 # %% auto #0
 __all__ = ['commit_time', 'closing_time', 'instant', 'left_out', 'as_of', 'as_known']
@@ -69,17 +54,17 @@ def closing_time() -> SparkColumn:
     return F.when(F.col(KIND) != "load", _digits_time(F.col(NAME), r"(\d{3,4})\..*"))
 
 
-def instant(at: datetime) -> SparkColumn:  # UTC
+def instant(time: datetime) -> SparkColumn:  # UTC
     "A moment as it is meant: Java's calendar, through which py4j sends a datetime, is ten days off before 1582."
-    return F.timestamp_micros(F.lit((at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
+    return F.timestamp_micros(F.lit((time - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
 
 
 def _digits_time(
     text: SparkColumn,  # a change sequence, or the name of a change file
-    rest: str,  # pattern of what follows the second: its fraction in brackets
+    ending: str,  # pattern of what follows the second: its fraction in brackets
 ) -> SparkColumn:
     "The time in the first digits; null for no time."
-    digits = rf"^(\d{{4}})(\d\d)(\d\d)-?(\d\d)(\d\d)(\d\d){rest}$"
+    digits = rf"^(\d{{4}})(\d\d)(\d\d)-?(\d\d)(\d\d)(\d\d){ending}$"
     return F.try_to_timestamp(F.regexp_replace(text, digits, "$1-$2-$3 $4:$5:$6.$7"))
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-027
@@ -89,99 +74,98 @@ def left_out(
     telling: Iterable[str] = (),  # files whose before images tell which row an update or delete takes
 ) -> dict[str, int]:  # by reason; one row comes back
     "Count the rows that cannot be applied."
-    known = F.coalesce(F.col(OP).isin(*OPS), F.lit(False))
+    is_known = F.coalesce(F.col(OP).isin(*OPS), F.lit(False))
     values = [F.col(quoted(name)).isNotNull() for name in rows.columns if name == OP or not name.startswith("_cdc_")]
     empty = ~reduce(or_, values)  # as a row of CSV is that cannot be read
     emptied = F.coalesce(F.col(OP) == "T", F.lit(False))
-    odd = ~known & ~empty & ~emptied
-    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: known & ~has_key(key)}
+    odd = ~is_known & ~empty & ~emptied
+    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: is_known & ~has_key(key)}
     if not key:
-        reasons[NO_INSERT] = known & (F.col(OP) != "I") & ~F.col(FILE).isin(*telling)
-    counts = [F.count(F.when(why, 1)).alias(f"n{i}") for i, why in enumerate(reasons.values())]
-    found = zip(reasons, rows.agg(*counts).collect()[0])
-    return {why: number for why, number in found if number}
+        reasons[NO_INSERT] = is_known & (F.col(OP) != "I") & ~F.col(FILE).isin(*telling)
+    counts = [F.count(F.when(reason, 1)).alias(f"n{i}") for i, reason in enumerate(reasons.values())]
+    counted = zip(reasons, rows.agg(*counts).collect()[0])
+    return {reason: number for reason, number in counted if number}
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-029
 def as_of(
     spark: SparkSession,
-    past: Changelog,  # cut at a position, see `upto`
+    changelog: Changelog,  # cut at a position, see `upto`
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
-    at: datetime | None = None,  # UTC; None: all of `past`
+    until: datetime | None = None,  # UTC; None: all of `changelog`
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> AsOf:
     "The table after a changelog, or at a moment. Raises `NoPast` if that is not known."
-    check_told(past, at)
-    if not past.files:
-        raise NoPast(f"{past.table}: the table was empty then")
-    rows, files = read_changelog(spark, past, key=key)
-    check_key(str(past.table), files.schema, key, files.footers)
-    clock = clock_of(files, key, time_column)
-    if at and clock:
-        past, rows = _committed_by(past, rows, clock, at)
-    elif at and (past := closed_by(past, at)).files:
-        rows = read_files(spark, past, files)
-    elif at:
-        rows = rows.limit(0)
-    images, telling = ({}, ()) if key else equal_images(past, files)
+    return answer(changelog, key, until, time_column, partial(read_files, spark), _committed_by, _table)
+
+
+def _table(
+    rows: DataFrame,  # of `read_files`
+    changelog: Changelog,
+    files: ChangeFiles,
+    key: Sequence[str],
+    clock: CommitClock,
+    images: Mapping[str, str],  # column -> its before image, of `equal_images`
+    telling: Iterable[str],  # the change files that have them all
+) -> tuple[DataFrame, dict[str, int]]:  # the table after all these rows; how many were not applied, by reason
+    "Apply the rows."
     counted = left_out(rows, key, telling)
     if images:
-        found, counted[NO_EQUAL] = _with_images(rows, files, images, telling)
-    else:
-        found = current_rows(every_state(rows, key, files, clock.sequence, past.number))
-    by = str(clock) if at else "position"
-    gaps = past.gaps if key else (*past.gaps, *may_repeat(past))
-    return AsOf(found, position_words(past), by, past.begins, gaps, counted)
+        table, counted[NO_EQUAL] = _with_images(rows, files, images, telling)
+        return table, counted
+    return current_rows(every_state(rows, key, files, clock.sequence, changelog.number)), counted
 
 
 def _with_images(
-    rows: DataFrame,  # of `read_changelog`
+    rows: DataFrame,  # of `read_files`
     files: ChangeFiles,
     images: Mapping[str, str],  # column -> its before image, of `equal_images`
     telling: Iterable[str],  # the change files that have them all
 ) -> tuple[DataFrame, int]:  # the table after all these rows; updates and deletes that met no equal row
     "A table without a key: of equal rows, as many as leave are taken from the front of those that come."
-    numbers = [(footer.path, number) for number, footer in enumerate(files.footers)]
-    numbers = rows.sparkSession.createDataFrame(numbers, "path string, _cdc_number bigint")
-    types = {c.name: c.type for c in files.schema}
-    now = F.struct(*[quoted(name) for name in images])
-    was = F.struct(*[F.col(quoted(image)).cast(types[name]).alias(name) for name, image in images.items()])
-    goes, comes = F.lit(-1), F.lit(1)
+    paths = [(footer.path, number) for number, footer in enumerate(files.footers)]
+    numbers = rows.sparkSession.createDataFrame(paths, "path string, _cdc_number bigint")
+    types = {column.name: column.type for column in files.schema}
+    value = F.struct(*[quoted(name) for name in images])
+    before = F.struct(*[F.col(quoted(image)).cast(types[name]).alias(name) for name, image in images.items()])
+    comes = F.struct(F.lit(1).alias("step"), value.alias("value"))
+    leaves = F.struct(F.lit(-1).alias("step"), value.alias("value"))
+    replaced = F.struct(F.lit(-1).alias("step"), before.alias("value"))
     is_load = F.col(KIND) == "load"
-    tells = F.col(FILE).isin(*telling)
-    steps = F.when(is_load | (F.col(OP) == "I"), F.array(F.struct(comes.alias("step"), now.alias("value"))))
-    steps = steps.when(tells & (F.col(OP) == "D"), F.array(F.struct(goes.alias("step"), now.alias("value"))))
-    both = F.array(F.struct(goes.alias("step"), was.alias("value")), F.struct(comes.alias("step"), now.alias("value")))
-    steps = steps.when(tells & (F.col(OP) == "U"), both)
+    has_images = F.col(FILE).isin(*telling)
+    steps = F.when(is_load | (F.col(OP) == "I"), F.array(comes))
+    steps = steps.when(has_images & (F.col(OP) == "D"), F.array(leaves))
+    steps = steps.when(has_images & (F.col(OP) == "U"), F.array(replaced, comes))
     path = F.regexp_replace(FILE, "#[0-9]+$", "")
-    told = rows.join(F.broadcast(numbers), F.when(is_load, path).otherwise(F.col(FILE)) == F.col("path"))
-    ours = [*[quoted(c.name) for c in files.schema], FILE, ROW]
-    told = told.select(*ours, "_cdc_number", F.explode(steps).alias("_cdc_it"))
-    step, value = F.col("_cdc_it.step"), F.col("_cdc_it.value")
-    line = Window.partitionBy(value)
-    each = line.orderBy("_cdc_number", ROW, step)
-    told = told.withColumn("_cdc_many", F.sum(step).over(each))
-    missed = F.greatest(F.lit(0), -F.min("_cdc_many").over(line))
-    told = told.withColumn("_cdc_taken", F.sum(F.when(step < 0, 1).otherwise(0)).over(line) - missed)
-    told = told.withColumn("_cdc_place", F.sum(F.when(step > 0, 1).otherwise(0)).over(each))
-    stays = told.where((step > 0) & (F.col("_cdc_place") > F.col("_cdc_taken")))
-    misses = told.groupBy(value).agg(F.greatest(F.lit(0), -F.min("_cdc_many")).alias("n")).agg(F.sum("n")).first()[0]
-    return stays.select(*ours), misses or 0
+    moves = rows.join(F.broadcast(numbers), F.when(is_load, path).otherwise(F.col(FILE)) == F.col("path"))
+    names = [*[quoted(column.name) for column in files.schema], FILE, ROW]
+    moves = moves.select(*names, "_cdc_number", F.explode(steps).alias("_cdc_it"))
+    step = F.col("_cdc_it.step")
+    value = F.col("_cdc_it.value")
+    equal = Window.partitionBy(value)
+    in_turn = equal.orderBy("_cdc_number", ROW, step)
+    moves = moves.withColumn("_cdc_many", F.sum(step).over(in_turn))
+    # the balance of equal rows falls below zero by as many as met none
+    least = F.min("_cdc_many")
+    missed = F.greatest(F.lit(0), -least.over(equal))
+    moves = moves.withColumn("_cdc_taken", F.sum(F.when(step < 0, 1).otherwise(0)).over(equal) - missed)
+    moves = moves.withColumn("_cdc_place", F.sum(F.when(step > 0, 1).otherwise(0)).over(in_turn))
+    stays = moves.where((step > 0) & (F.col("_cdc_place") > F.col("_cdc_taken")))
+    (total,) = moves.groupBy(value).agg(F.greatest(F.lit(0), -least).alias("n")).agg(F.sum("n")).collect()[0]
+    return stays.select(*names), total or 0
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-030
 def _committed_by(
-    past: Changelog,
-    rows: DataFrame,  # of `read_changelog`
+    rows: DataFrame,  # of `read_files`
     clock: CommitClock,
-    at: datetime,  # UTC
-) -> tuple[Changelog, DataFrame]:  # up to the last file of which a row counts; the rows that count
-    "The rows committed up to a moment. A row without a commit time counts by its file. Returns one row."
-    when, is_load = commit_time(clock), F.col(KIND) == "load"
-    kept = rows.where(is_load | (F.coalesce(when, closing_time()) <= instant(at)))
-    last = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
-    file, untimed = kept.agg(last, F.count(F.when(~is_load & when.isNull(), 1))).collect()[0]
-    changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
-    words = f"{changes} by the closing time of the file"
-    return replace(upto(past, file or ""), gaps=(*past.gaps, *[words] * bool(untimed))), kept
+    until: datetime,  # UTC
+) -> tuple[DataFrame, str, int]:  # those rows, the last change file of one, how many do not tell
+    "The rows committed by then. A row without a commit time counts by its file. One row comes back."
+    time = commit_time(clock)
+    is_load = F.col(KIND) == "load"
+    committed = rows.where(is_load | (F.coalesce(time, closing_time()) <= instant(until)))
+    end = F.max(F.when(~is_load, F.struct(NAME, FILE)))[FILE]
+    file, untimed = committed.agg(end, F.count(F.when(~is_load & time.isNull(), 1))).collect()[0]
+    return committed, file or "", untimed
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-037
 def as_known(
@@ -191,25 +175,9 @@ def as_known(
     line: Callable[[], Changelog],  # opens the table's line; asked only where the lake cannot tell
 ) -> AsOf:
     "The table as a commit left it. Raises `NoPast` if neither lake nor landing has it any more."
-    commit = lake.at(number)
-    position = Position.from_json(commit.position)
-    try:
-        rows, gaps = lake.read(spark, number).where(F.col(OP) != "D").drop(OP), ()
-        told = ("commit of the lake", f"the lake's commits, of which {number} is still there", gaps)
-    except (CommitConflict, FilesGone):
-        rows, *told = _replayed(spark, line(), position, commit.key)
-    return AsOf(rows, f"commit {number}: {position}", *told)
 
+    def of_lake(commit: Commit) -> DataFrame:
+        # `Op` is the lake's own column; a row that it only marks as deleted is not in the source
+        return lake.read(spark, commit.number).where(F.col(OP) != "D").drop(OP)
 
-def _replayed(
-    spark: SparkSession,
-    past: Changelog,
-    position: Position,
-    key: Sequence[str],
-) -> tuple[DataFrame, str, str, tuple[str, ...]]:  # rows, by what, from where on, gaps
-    "The rows of the files that a position holds."
-    held = replace(held_by(past, position), hidden=hidden_rows(past, position.aside or {}))
-    if gone := lost_of(past, position):
-        raise NoPast("; ".join(gone))
-    told = as_of(spark, held, key)
-    return told.rows, "the files that the commit had applied", held.begins, held.gaps
+    return left_by(lake, number, line, of_lake, partial(as_of, spark))

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -34,7 +36,8 @@ from dmscdc.history.row import (
     without,
 )
 from ..lake.table import Commit, LakeTable, PlainFile
-from ..landing.files import RawFile, change_order, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile, change_order
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -42,8 +45,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'partition_value', 'rows_in', 'lake_rows',
-           'Commits', 'ColumnDifference', 'verdict', 'verdict_of_each', 'RowAudit', 'audit_of', 'keys_with',
-           'audit_row']
+           'Commits', 'ColumnDifference', 'Comparison', 'verdict', 'verdict_of_each', 'RowAudit', 'audit_of',
+           'keys_with', 'audit_row']
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-009
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ def _of_lake(
     op_column: str = OP,  # what our operation column is called there
 ) -> LakeRow:
     "A row with its own columns apart from ours."
-    ours = stored_names((OP, FILE, ROW), op_column)
-    values = {name: value for name, value in row.items() if name not in ours}
-    op = row.get(op_column) if op_column in ours else None
+    own_names = stored_names((OP, FILE, ROW), op_column)
+    values = {name: value for name, value in row.items() if name not in own_names}
+    op = row.get(op_column) if op_column in own_names else None
     return LakeRow(op or "I", values, row.get(FILE), row.get(ROW))
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-010
@@ -74,9 +77,9 @@ def may_hold(
 ) -> bool:
     "The key is within the file's bounds and partition."
     for name, value in key.items():
-        low, high = file.bounds.get(name, (None, None))
-        bounds = [typed(end, kinds[name]).as_py() for end in (low, high)] if None not in (low, high) else [None, None]
-        if not inside(value, *bounds):
+        ends = file.bounds.get(name, (None, None))
+        low, high = (None if end is None else typed(end, kinds[name]) for end in ends)
+        if low is not None and high is not None and not inside(value, low.as_py(), high.as_py()):
             return False
         if name in file.values and plain_key(value) != plain_key(partition_value(file.values[name], kinds[name])):
             return False
@@ -101,14 +104,15 @@ def rows_in(
     index: KeyIndex,  # of the key columns that are in the files
 ) -> list[LakeRow]:
     "The rows of the key in one file of the lake, with the values of its partition. Raises `LakeDamaged`."
-    inside = {name: value for name, value in key.items() if name not in file.values}
+    stored_key = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
     with lake_damage():
-        found = look(index, raw, file.url, Query(index.columns, [inside])) if inside else []
-        if inside and file.rows is not None and (there := index.get(raw)).kinds:
-            check_rows(file.url, sum(group.rows for group in there.groups), file.rows)
+        hits = look(index, raw, file.url, Query(index.columns, [stored_key])) if stored_key else []
+        stats = index.get(raw)
+        if file.rows is not None and stats and stats.kinds:
+            check_rows(file.url, sum(group.rows for group in stats.groups), file.rows)
     partition = {name: partition_value(text, kinds[name]) for name, text in file.values.items()}
-    return [_of_lake({**values, **partition}, file.op_column) for _, _, values in found]
+    return [_of_lake({**values, **partition}, file.op_column) for _, _, values in hits]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-012
 def lake_rows(
@@ -121,16 +125,17 @@ def lake_rows(
     head = plain[0] if plain else table.head()
     if head is None:
         return None, None
-    kinds = {c.name: arrow_type(c.type) for c in head.schema}
-    wanted = {name: typed(value, kinds[name]) for name, value in key.items() if name in kinds}
-    if None in wanted.values() or len(wanted) < len(key):
+    kinds = {column.name: arrow_type(column.type) for column in head.schema}
+    scalars = {name: typed(value, kinds[name]) for name, value in key.items() if name in kinds}
+    stored_key = {name: scalar.as_py() for name, scalar in scalars.items() if scalar is not None}
+    if len(stored_key) < len(key):  # the lake cannot hold such a key
         return head, []
-    wanted = {name: value.as_py() for name, value in wanted.items()}
     if plain is None:
-        return head, _rows_by_spark(table, spark(), wanted) if spark else None
-    files = [file for file in plain[1] if may_hold(file, kinds, wanted)]
+        return head, _rows_by_spark(table, spark(), stored_key) if spark else None
+    # the journal knows the bounds of each file: others are not opened
+    files = [file for file in plain[1] if may_hold(file, kinds, stored_key)]
     index = KeyIndex([name for name in key if name not in head.partition])
-    return head, [row for file in files for row in rows_in(file, kinds, wanted, index)]
+    return head, [row for file in files for row in rows_in(file, kinds, stored_key, index)]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-014
 def _rows_by_spark(
@@ -151,28 +156,29 @@ SLACK = timedelta(hours=1)  # by which the clocks of DMS and of the lake may dif
 
 
 def _holds(
-    past: Changelog,
+    changelog: Changelog,
     file: RawFile,
     position: Position,  # of the commit
     is_held: Callable[[RawFile], bool],  # of `changelog.is_held`
 ) -> bool:
     "The commit's position has this file."
-    if file in past.before:
-        if position.load >= past.number:
+    if file in changelog.before:
+        if position.load >= changelog.number:
             return False
-    elif not is_same_base(past, position):
+    elif not is_same_base(changelog, position):
         return False
     if file.is_load:
         return True
-    inside = position.floor < file.order <= change_order(position.last)
-    return inside and is_held(file)
+    return position.floor < file.order <= change_order(position.last) and is_held(file)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-019
 class Commits:
     "The commits of a table, each read once."
 
     def __init__(self, table: LakeTable, head: Commit | None):
-        self.table, self.head, self._read, self._held = table, head, {}, {}
+        self.table, self.head = table, head
+        self._read: dict[int, Commit | None] = {}
+        self._positions: dict[int, tuple[Position, Callable[[RawFile], bool]]] = {}
 
     def at(self, number: int) -> Commit | None:
         "A commit; None where its entry is gone."
@@ -185,28 +191,31 @@ class Commits:
     def since(self, time: datetime) -> int:
         "The first commit that was made after a time, or an earlier one, because a lost entry counts as late."
         begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
-        wanted, numbers = begin.isoformat(timespec="seconds"), range(1, self.head.number + 1)
+        # entries are read one by one, so the search is by halves
+        numbers = range(1, (self.head.number if self.head else 0) + 1)
         if self.at(1) is None:  # upkeep removes the oldest
             numbers = numbers[bisect_left(numbers, True, key=lambda number: self.at(number) is not None) :]
-        after = bisect_left(numbers, wanted, key=lambda number: getattr(self.at(number), "at", "~"))
-        return self.head.number - len(numbers) + 1 + after
+        text = begin.isoformat(timespec="seconds")
+        return numbers.start + bisect_left(numbers, text, key=lambda number: getattr(self.at(number), "at", "~"))
 
-    def holds(self, commit: Commit, past: Changelog, file: RawFile) -> bool:
+    def holds(self, commit: Commit, changelog: Changelog, file: RawFile) -> bool:
         "A commit's position has this file; all files must be of one changelog."
-        if commit.number not in self._held:
-            position = Position.from_json(commit.position)
-            self._held[commit.number] = position, is_held(past, position)
-        return _holds(past, file, *self._held[commit.number])
+        if commit.number not in self._positions:
+            position = Position.from_json(dict(commit.position))
+            self._positions[commit.number] = position, is_held(changelog, position)
+        return _holds(changelog, file, *self._positions[commit.number])
 
-    def first(self, past: Changelog, file: RawFile) -> HoldingCommit | None:
+    def first(self, changelog: Changelog, file: RawFile) -> HoldingCommit | None:
         "The first commit that holds a file, if its entry still exists."
-        if self.head is None or not (self.holds(self.head, past, file) or file in past.before):
+        if self.head is None or not (self.holds(self.head, changelog, file) or file in changelog.before):
             return None
-        start = self.since(file.stamp or moment(file.time))
-        found = (c for n in range(start, self.head.number + 1) if (c := self.at(n)) and self.holds(c, past, file))
-        first = next(found, None)
-        is_certain = first is not None and (first.number == 1 or self.at(first.number - 1))
-        return HoldingCommit(first.number, first.at) if is_certain else None
+        for number in range(self.since(file.stamp or moment(file.time)), self.head.number + 1):
+            commit = self.at(number)
+            if commit and self.holds(commit, changelog, file):
+                # where the entry before is gone, that commit may have held the file
+                is_certain = commit.number == 1 or self.at(commit.number - 1)
+                return HoldingCommit(commit.number, commit.at) if is_certain else None
+        return None
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-022
 @dataclass(frozen=True)
@@ -225,9 +234,14 @@ def _differences(
     is_whole: bool,  # what is missing in the state is null; else it is unknown
 ) -> tuple[ColumnDifference, ...]:
     "Columns of the lake's schema in which the two rows differ."
-    names = [c.name for c in head.schema if not c.of and (is_whole or c.name in state)]  # what is computed is no file's
-    both = ((name, state.get(name), row.values.get(name)) for name in names)
-    return tuple(ColumnDifference(*each) for each in both if not same(*map(_comparable, each[1:])))
+    differs = []
+    for column in head.schema:
+        name = column.name
+        if column.of or not (is_whole or name in state):  # what is computed is no file's
+            continue
+        if not same(_comparable(state.get(name)), _comparable(row.values.get(name))):
+            differs.append(ColumnDifference(name, state.get(name), row.values.get(name)))
+    return tuple(differs)
 
 
 def _comparable(value: Any) -> Any:
@@ -238,24 +252,38 @@ def _comparable(value: Any) -> Any:
 AGREES, DIFFERS, OPEN = "agrees", "differs", "not compared"
 
 
+class Comparison(NamedTuple):
+    "What came of a comparison."
+
+    verdict: str  # agrees, differs or not compared
+    why: str  # a sentence, or the columns
+    differs: tuple[ColumnDifference, ...] = ()
+
+
+def _of_columns(differs: tuple[ColumnDifference, ...]) -> Comparison:
+    "Rows that are on both sides agree, or differ in some columns."
+    names = dict.fromkeys(difference.column for difference in differs)
+    return Comparison(DIFFERS if differs else AGREES, ", ".join(names), differs)
+
+
 def verdict(
     head: Commit,
     state: Mapping[str, Any] | None,
     rows: Sequence[LakeRow] | None,
     is_whole: bool,
-) -> tuple[str, str, tuple[ColumnDifference, ...]]:  # agrees, differs or not compared; why; where
+) -> Comparison:
     "The verdict of the comparison, and a sentence."
     if rows is None:
-        return OPEN, "this format is read with Spark, which was not given", ()
+        return Comparison(OPEN, "this format is read with Spark, which was not given")
     if len(rows) > 1:
-        return DIFFERS, f"the lake holds {len(rows)} rows of this key, one was expected", ()
-    there = bool(rows) and rows[0].op != "D"
+        return Comparison(DIFFERS, f"the lake holds {len(rows)} rows of this key, one was expected")
+    is_there = bool(rows) and rows[0].op != "D"
     if state is None and not is_whole:
-        return OPEN, "the files that would tell are gone or were not read", ()
-    if there != (state is not None):
-        return DIFFERS, f"the lake {'holds' if there else 'does not hold'} the row, the files say otherwise", ()
-    found = _differences(head, state, rows[0], is_whole) if there else ()
-    return (DIFFERS if found else AGREES), ", ".join(d.column for d in found), found
+        return Comparison(OPEN, "the files that would tell are gone or were not read")
+    if is_there != (state is not None):
+        holds = "holds" if is_there else "does not hold"
+        return Comparison(DIFFERS, f"the lake {holds} the row, the files say otherwise")
+    return _of_columns(_differences(head, state, rows[0], is_whole) if state is not None else ())
 
 # %% ../../notebooks/10_history/04_audit.ipynb #d964d92b
 def verdict_of_each(
@@ -263,16 +291,17 @@ def verdict_of_each(
     inserted: Mapping[tuple[str, int], Mapping[str, Any]],  # by `_cdc_file` and `_cdc_row`
     rows: Sequence[LakeRow],
     is_whole: bool,
-) -> tuple[str, str, tuple[ColumnDifference, ...]]:  # as `verdict`
+) -> Comparison:
     "The same for a table without a key: each inserted row is in the lake once."
     lake = {(row.file, row.row): row for row in rows}
     if not is_whole:
-        return OPEN, "the files that would tell are gone or were not read", ()
+        return Comparison(OPEN, "the files that would tell are gone or were not read")
     if len(lake) < len(rows) or lake.keys() != inserted.keys():
-        both, found = len(lake.keys() & inserted.keys()), f"{len(rows):,} in the lake, {len(inserted):,} in the files"
-        return DIFFERS, f"rows with these values: {found}, {both:,} in both", ()
-    found = tuple(d for at, values in inserted.items() for d in _differences(head, values, lake[at], True))
-    return (DIFFERS if found else AGREES), ", ".join(dict.fromkeys(d.column for d in found)), found
+        common = len(lake.keys() & inserted.keys())
+        counts = f"{len(rows):,} in the lake, {len(inserted):,} in the files, {common:,} in both"
+        return Comparison(DIFFERS, f"rows with these values: {counts}")
+    differs = (_differences(head, values, lake[place], True) for place, values in inserted.items())
+    return _of_columns(tuple(chain.from_iterable(differs)))
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-024
 @dataclass(frozen=True)
@@ -295,49 +324,49 @@ def _with_known(
     steps: Iterable[RowChange],
     files: Mapping[str, RawFile],  # by `_cdc_file`
     commits: Commits,
-    past: Changelog,
+    changelog: Changelog,
 ) -> tuple[RowChange, ...]:
     "Steps with the first commit that held each of them; each file is looked up once."
-    first = {name: commits.first(past, file) for name, file in files.items()}
-    later = _shown_later(past, commits)
-    return tuple(replace(step, known=_later(first[step.file], later.get((step.file, step.row)))) for step in steps)
+    commit = {name: commits.first(changelog, file) for name, file in files.items()}
+    # a row that had been put aside is held since the commit that has taken it
+    later = _shown_later(changelog, commits)
+    return tuple(replace(step, known=_later(commit[step.file], later.get((step.file, step.row)))) for step in steps)
 
 
-def _shown_later(past: Changelog, commits: Commits) -> dict[tuple[str, int], HoldingCommit]:  # by file and row
+def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int], HoldingCommit]:  # by file and row
     "The rows that had been put aside, with the commit that has taken them."
-    found: dict[tuple[str, int], HoldingCommit] = {}
-    for path, times in (past.position.redone if past.position else {}).items():
-        for listed, number in times:
-            rows = rows_aside(past, {path: (0, listed)}) if listed else {}
-            at = commit.at if (commit := commits.at(number)) else ""
-            found |= {(path, row): HoldingCommit(number, at) for row in rows.get(path, ())}
-    return found
+    commits_by_row: dict[tuple[str, int], HoldingCommit] = {}
+    for path, readings in (changelog.position.redone if changelog.position else {}).items():
+        for listed, number in readings:
+            rows = rows_aside(changelog, {path: (0, listed)}) if listed else {}
+            time = commit.at if (commit := commits.at(number)) else ""
+            commits_by_row |= {(path, row): HoldingCommit(number, time) for row in rows.get(path, ())}
+    return commits_by_row
 
 
-def _later(first: HoldingCommit | None, later: HoldingCommit | None) -> HoldingCommit | None:
+def _later(commit: HoldingCommit | None, later: HoldingCommit | None) -> HoldingCommit | None:
     "The commit that holds a row: that of its file, or a later one for a row that had been put aside."
-    return replace(later, aside=first.number if first else 0) if later else first
+    return replace(later, aside=commit.number if commit else 0) if later else commit
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-025
 def _held(
-    past: Changelog,
+    changelog: Changelog,
     head: Commit | None,
 ) -> Changelog | str:  # a sentence where it cannot be told
     "The changelog up to what the lake has applied."
     if head is None:
-        return f"{past.table}: there is no lake table"
+        return f"{changelog.table}: there is no lake table"
     try:
-        return held_by(past, Position.from_json(head.position))
+        return held_by(changelog, Position.from_json(dict(head.position)))
     except NoPast as error:
         return str(error)
 
 
 def _within(line: Changelog, part: Changelog) -> Changelog:
     "A changelog without the files that are not in a part of it."
-    load, changes = (
-        tuple(f for f in mine if f in theirs)
-        for mine, theirs in ((line.load, {*part.load}), (line.changes, {*part.changes}))
-    )
+    files = {*part.files}
+    load = tuple(file for file in line.load if file in files)
+    changes = tuple(file for file in line.changes if file in files)
     return replace(line, load=load, changes=changes, is_whole=part.is_whole)
 
 
@@ -350,25 +379,28 @@ def _beside(
     line: Changelog,  # as far as the lake has applied it
     head: Commit,
     rows: Sequence[RawChange],  # of the files
-    there: Sequence[LakeRow] | None,  # in the lake
-) -> tuple[str, str, tuple[ColumnDifference, ...]]:
+    lake: Sequence[LakeRow] | None,
+) -> Comparison:
     "Files and lake compared."
     rows = [row for row in rows if row.file in {*line.files}]
     if not head.key and _keyless(head) is Keyless.EQUAL_ROW:
-        return OPEN, "without a key an update or delete takes one equal row, whichever file brought it", ()
-    left = [row for row in rows if row.op in ("U", "D")]
-    if not head.key and left:
-        many = "1 update or delete" if len(left) == 1 else f"{len(left):,} updates and deletes"
-        return DIFFERS, f"{many} of rows with these values not applied, because the table has no key", ()
-    if not head.key and there is not None:
+        return Comparison(OPEN, "without a key an update or delete takes one equal row, whichever file brought it")
+    unapplied = sum(row.op in ("U", "D") for row in rows)
+    if not head.key and unapplied:
+        counted = "1 update or delete" if unapplied == 1 else f"{unapplied:,} updates and deletes"
+        words = f"{counted} of rows with these values not applied, because the table has no key"
+        return Comparison(DIFFERS, words)
+    # many rows may have the same values; each says from which row of which file it comes
+    if not head.key and lake is not None:
         inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
-        return verdict_of_each(head, inserted, there, line.is_whole)
+        return verdict_of_each(head, inserted, lake, line.is_whole)
+    # compared is the row that the files make up to the lake's position
     steps = steps_of(line, rows, ())
-    return verdict(head, steps[-1].state if steps else None, there, line.is_whole)
+    return verdict(head, steps[-1].state if steps else None, lake, line.is_whole)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-026
 def audit_of(
-    past: Changelog,
+    changelog: Changelog,
     table: LakeTable,
     key: Mapping[str, Any],
     *,
@@ -376,69 +408,77 @@ def audit_of(
     stamp: str = "",  # column of the commit time, if there is one
     spark: Callable[[], SparkSession] | None = None,  # called for a format that only Spark reads
     compare: bool = True,  # False where the line ends before the lake does
-    every: Changelog | None = None,  # the whole line, where `past` is a part of it
+    whole_line: Changelog | None = None,  # where `changelog` is a part of it
     keyless: Keyless | None = None,  # of a table without a key
 ) -> RowAudit:
     "One row's life, the lake's row, and whether they agree. Raises `BadKey`."
-    found = find_rows(past, Query(tuple(key), [key]), index or KeyIndex(tuple(key)), keyless is None)
-    rows, every = found.rows[0], every or past
-    head, there = lake_rows(table, _as_stored(key, rows), spark)
-    could = without(past, found.broken)
-    told = steps_of(past, rows, late_files(past), stamp, key, found.broken, keyless)
-    steps = _with_known(told, {row.name: row.file for row in rows}, Commits(table, head), every)
-    life, line = RowLife(key, steps, could.begins, (*past.gaps, *found.words)), _held(every, head)
-    there, unread = there if there is None else tuple(there), tuple(file.path for file in found.broken)
-    if isinstance(line, str) or not compare or unread:
-        why = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
-        return RowAudit(life, could.ends, head, there, OPEN, line if isinstance(line, str) else why, (), (), unread)
-    line = _within(line, past)
-    applied = {f.path for f in line.changes} | {f"{f.path}#{past.number}" for f in line.load}
-    undone = tuple(step for step in steps if not step.before and step.file not in applied)
-    out = {path for path, _ in Position.from_json(head.position).left_out}
-    waiting, left_out = (tuple(s.number for s in undone if (s.file in out) == is_out) for is_out in (False, True))
-    return RowAudit(life, past.ends, head, there, *_beside(line, head, rows, there), waiting, left_out=left_out)
+    whole_line = whole_line or changelog
+    matches = find_rows(changelog, Query(tuple(key), [key]), index or KeyIndex(tuple(key)), keyless is None)
+    rows = matches.rows[0]
+    head, stored = lake_rows(table, _as_stored(key, rows), spark)
+    lake = None if stored is None else tuple(stored)
+    steps = steps_of(changelog, rows, late_files(changelog), stamp, key, matches.broken, keyless)
+    held_steps = _with_known(steps, {row.name: row.file for row in rows}, Commits(table, head), whole_line)
+    readable = without(changelog, matches.broken)
+    life = RowLife(key, held_steps, readable.begins, (*changelog.gaps, *matches.words))
+    unread = tuple(file.path for file in matches.broken)
+    line = _held(whole_line, head)
+    if head is None or isinstance(line, str) or not compare or unread:
+        reason = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
+        reason = line if isinstance(line, str) else reason
+        return RowAudit(life, readable.ends, head, lake, OPEN, reason, (), (), unread)
+    # what has landed since is waiting, and no difference
+    line = _within(line, changelog)
+    applied = {changelog.stored_name(file) for file in line.files}
+    pending = [step for step in held_steps if not step.before and step.file not in applied]
+    accepted = {path for path, _ in Position.from_json(dict(head.position)).left_out}
+    waiting = tuple(step.number for step in pending if step.file not in accepted)
+    left_out = tuple(step.number for step in pending if step.file in accepted)
+    return RowAudit(life, changelog.ends, head, lake, *_beside(line, head, rows, lake), waiting, left_out=left_out)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-031
 MANY = 10  # keys that are told of when others are asked for
 
 
 def keys_with(
-    past: Changelog,
-    given: Mapping[str, Any],  # columns that are not the key
+    changelog: Changelog,
+    values: Mapping[str, Any],  # of columns that are not the key
     key: Sequence[str],  # the table's
     index: KeyIndex | None = None,  # of these columns
 ) -> tuple[list[dict[str, Any]], bool]:  # in the order in which they first had it; all files could be read
     "Keys of the rows that once had these values. Raises `BadKey`."
-    found = find_rows(past, Query(tuple(given), [given]), index or KeyIndex(tuple(given)), False)
-    keys = (tuple(row.values.get(name) for name in key) for row in found.rows[0])
-    return [dict(zip(key, values)) for values in dict.fromkeys(keys) if None not in values], not found.broken
+    matches = find_rows(changelog, Query(tuple(values), [values]), index or KeyIndex(tuple(values)), False)
+    keys = dict.fromkeys(tuple(row.values.get(name) for name in key) for row in matches.rows[0])
+    return [dict(zip(key, names)) for names in keys if None not in names], not matches.broken
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-034
 def _keyless(head: Commit | None) -> Keyless:
+    "What the updates and deletes of a table without a key do, as its newest commit has them."
     if not head:
         return Keyless.LEFT_OUT
-    added = added_column(head.schema, Position.from_json(head.position).sequence)
+    added = added_column(head.schema, Position.from_json(dict(head.position)).sequence)
     return Keyless.EQUAL_ROW if images_of_all(head.schema, [head.schema], added) else Keyless.LEFT_OUT
 
 
-def _unmatched(past: Changelog) -> list[str]:
+def _unmatched(changelog: Changelog) -> list[str]:
     "A sentence where updates of a table without a key were left out: they do not say which row they took."
+    lists = changelog.position.aside if changelog.position else None
     try:
-        rows = read_aside(past.aside, past.position.aside or {}) if past.aside and past.position else []
+        rows = read_aside(changelog.aside, lists or {}) if changelog.aside else []
     except FileNotFoundError:  # the list is gone
         return []
-    many = sum(row.reason.endswith(f"update, {KEYLESS}") for row in rows)
-    if not many:
+    number = sum(row.reason.endswith(f"update, {KEYLESS}") for row in rows)
+    if not number:
         return []
-    were = "1 update was" if many == 1 else f"{many:,} updates were"
-    why, see = "because the table has no key", f"dmscdc quarantine show {for_shell(past.table)}"
-    return [f"{past.table}: {were} not applied, {why}; an update does not say which row it changed: {see}"]
+    updates = "1 update was" if number == 1 else f"{number:,} updates were"
+    words = "not applied, because the table has no key; an update does not say which row it changed"
+    return [f"{changelog.table}: {updates} {words}: {Advice.QUARANTINE_SHOW(changelog.table)}"]
 
 
 def audit_row(
     landing: str,  # where DMS writes
     lake: LakeTable,  # the table in its lake
-    given: Mapping[str, Any],  # the key; or other columns, which several rows may have
+    values: Mapping[str, Any],  # the key; or other columns, which several rows may have
     *,
     key: Sequence[str] = (),  # the table's key, where it is known; else the lake's
     insert_only: bool = False,  # the table is to have no key
@@ -450,24 +490,31 @@ def audit_row(
 ) -> tuple[list[RowAudit], list[str]]:  # a life a key; what is to be said of the question
     "The lives of a key, or of the first ten keys that had these values. Raises `BadKey`, `NoPast`."
     head = lake.head()
-    position, key = Position.from_json(head.position) if head else None, key or (head.key if head else ())
-    every = open_changelog(landing, lake.table, **{"position": position, **how})
-    past = between(every, since, until)
-    keys, words = [{name: given[name] for name in key if name in given}], []
-    keyless = _keyless(head) if (not head.key if head else insert_only) else None
+    position = Position.from_json(dict(head.position)) if head else None
+    key = key or (head.key if head else ())
+    whole_line = open_changelog(landing, lake.table, **{"position": position, **how})
+    changelog = between(whole_line, since, until)
+    is_keyless = not head.key if head else insert_only
+    keyless = _keyless(head) if is_keyless else None
+    keys = [dict(values)]
+    words = []
     if keyless:
-        keys, words = [dict(given)], [f"{lake.table} has no key: each row that the files insert is a row of its own"]
-        words += _unmatched(past) if keyless is Keyless.LEFT_OUT else []
-    elif set(key) != set(given):
+        words = [f"{lake.table} has no key: each row that the files insert is a row of its own"]
+        words += _unmatched(changelog) if keyless is Keyless.LEFT_OUT else []
+    elif set(key) != set(values):
         is_key = f"is {', '.join(key)}" if key else "is not known"
-        words = [f"{lake.table}: several rows may have the same {', '.join(given)}; its key {is_key}"]
-        keys, is_all = keys_with(past, given, key) if key else ([dict(given)], True)
-        keys = keys if keys or is_all else [dict(given)]  # a life without a step, which says what cannot be read
+        words = [f"{lake.table}: several rows may have the same {', '.join(values)}; its key {is_key}"]
+        if key:
+            keys, is_all = keys_with(changelog, values, key)
+            # without a key, a life without a step says which file cannot be read
+            keys = keys if keys or is_all else [dict(values)]
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
+    else:
+        keys = [{name: values[name] for name in key}]
     index = KeyIndex(tuple(keys[0])) if keys else None
-    more = {"stamp": stamp, "spark": spark, "compare": until is None, "index": index}
-    told = [audit_of(past, lake, one, every=every, keyless=keyless, **more) for one in keys[:MANY]]
-    kept = past.position.aside or {} if past.position else {}
-    if not any(one.life.steps for one in told) and past.aside and rows_aside(past, kept):
-        words += [f"{lake.table}: rows that are put aside are not told: dmscdc quarantine show {for_shell(lake.table)}"]
-    return told, words
+    audit = partial(audit_of, stamp=stamp, spark=spark, index=index, whole_line=whole_line, keyless=keyless)
+    audits = [audit(changelog, lake, row_key, compare=until is None) for row_key in keys[:MANY]]
+    lists = changelog.position.aside or {} if changelog.position else {}
+    if not any(row_audit.life.steps for row_audit in audits) and changelog.aside and rows_aside(changelog, lists):
+        words += [f"{lake.table}: rows that are put aside are not told: {Advice.QUARANTINE_SHOW(lake.table)}"]
+    return audits, words

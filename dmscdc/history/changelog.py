@@ -9,28 +9,33 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from ..changes.options import ReadOptions, is_csv, options_from
-from ..changes.quarantine import KEYLESS, read_aside
+from ..changes.quarantine import KEYLESS, aside_folder, read_aside
 from ..changes.read import KIND, ChangeFiles, added_column, change_files, hide_emptied, images_of_all, read_changes
 from ..changes.rewrite import ReadableUrls
 from ..changes.schema import FILE, OP, Column, evolve, read_footers
 from ..changes.tasks import check_sound
 from ..errors import NoPast
-from ..landing.files import RawFile, TableRef, change_order, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile, TableRef, change_order
 from ..landing.load_set import CutOff, first_cutoff, is_copy
 from ..landing.s3 import open_landing
-from ..state.position import Instruct, Position, checksum, identify_applied
+from ..state.position import Instruct, Position, checksum, identify_applied, reload_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from dmscdc.lake.table import Commit
+    from dmscdc.state.items import TableItem
+
 # %% auto #0
 __all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided',
-           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'open_changelog',
-           'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'lost_of', 'held_by',
-           'changelog_files', 'equal_images', 'read_changelog', 'read_files']
+           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'how_read',
+           'open_changelog', 'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'lost_of',
+           'held_by', 'changelog_files', 'equal_images', 'read_changelog', 'read_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -58,6 +63,15 @@ class Changelog:
     def files(self) -> tuple[RawFile, ...]:
         "Load files, then change files."
         return self.load + self.changes
+
+    def stored_name(self, file: RawFile) -> str:
+        "The file as `_cdc_file` names it: a reload has the same file names, so load files carry the load's number."
+        return f"{file.path}#{self.number}" if file.is_load else file.path
+
+    @property
+    def every_change(self) -> tuple[RawFile, ...]:
+        "All change files in order, also those that do not count."
+        return self.before + self.changes
 
     @property
     def begins(self) -> str:
@@ -91,6 +105,7 @@ def is_first_put(
     file: RawFile,  # a change file
 ) -> bool:
     "Whether its object time is the time when DMS wrote it."
+    # a copied landing has other object times, which tell nothing
     return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= _LATEST
 
 
@@ -100,11 +115,13 @@ def older_than(
     moved: frozenset[str] = frozenset(),  # paths in an archive: we use the time in the name, not the object time
 ) -> tuple[RawFile, ...]:  # the first of the changes
     "Change files that were there before the load began."
-    start = min((f.time for f in load), default=0.0)
-    if not load or not all(is_first_put(f) for f in changes if f.path not in moved):
+    # files that were copied later all have new object times, which tell nothing
+    if not load or not all(is_first_put(file) for file in changes if file.path not in moved):
         return ()
-    early = [n for n, f in enumerate(changes) if (f.stamp.timestamp() if f.path in moved else f.time) < start]
-    return tuple(changes[: early[-1] + 1]) if early else ()
+    start = min(file.time for file in load)
+    times = [file.stamp.timestamp() if file.path in moved else file.time for file in changes]
+    older = [index for index, time in enumerate(times) if time < start]
+    return tuple(changes[: older[-1] + 1]) if older else ()
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-016
 def stands_on(
@@ -112,16 +129,18 @@ def stands_on(
     load: Sequence[RawFile],
 ) -> bool:
     "Whether the position belongs to this load; some of its files may be gone since."
-    known = set(position.base_files) if position else None
-    return known is not None and bool(known) == bool(load) and known >= set(load)
+    base = set(position.base_files) if position else None
+    return base is not None and bool(base) == bool(load) and base >= set(load)
 
 
 def is_same_base(
-    past: Changelog,
+    changelog: Changelog,
     position: Position | None,
 ) -> bool:
     "Whether the position belongs to the changelog's load, or to its TRUNCATE."
-    return stands_on(position, past.load) and (past.emptied is None or position.load == past.number)
+    if position is None or not stands_on(position, changelog.load):
+        return False
+    return changelog.emptied is None or position.load == changelog.number
 
 
 def obsolete(
@@ -131,8 +150,9 @@ def obsolete(
     moved: frozenset[str] = frozenset(),
 ) -> tuple[RawFile, ...]:
     "Change files that do not count: by the decision of the lake, or else by their times."
+    # what a load made obsolete was decided when it was loaded
     if position and (stands_on(position, load) or not load):
-        return tuple(f for f in changes if f.order <= position.floor)
+        return tuple(file for file in changes if file.order <= position.floor)
     if _is_first(position) and not _first(load, changes, moved).doubt:
         return ()
     return older_than(load, changes, moved)
@@ -145,7 +165,7 @@ def _is_first(position: Position | None) -> bool:
 
 def _first(load: Sequence[RawFile], changes: Sequence[RawFile], moved: frozenset[str]) -> CutOff:
     "What a first load makes of the changes, see `landing/load_set`."
-    timed = [replace(f, time=f.stamp.timestamp()) if f.path in moved else f for f in changes]
+    timed = [replace(file, time=file.stamp.timestamp()) if file.path in moved else file for file in changes]
     return first_cutoff(load, timed) if load else CutOff()
 
 
@@ -155,40 +175,42 @@ def undecided(
     changes: Sequence[RawFile],  # in order
     position: Position | None,  # of the lake's newest commit
     moved: frozenset[str] = frozenset(),
-    asked: Mapping | None = None,  # an instruction that no pass has carried out
+    instruction: Mapping | None = None,  # that no pass has carried out
 ) -> list[str]:
     "A sentence where only a person can say what a load is, and what this answer takes it for."
-    ask, nobody = f"`dmscdc plan --only {for_shell(table)}` says how to decide", "nobody has decided"
-    if asked:
-        nobody, ask = f"a person has decided ({asked['kind']})", "the next pass does what was decided"
+    who, next_step = "nobody has decided", f"`{Advice.PLAN_ONLY(table)}` says how to decide"
+    if instruction:
+        who, next_step = f"a person has decided ({instruction['kind']})", "the next pass does what was decided"
     if load and _is_first(position) and (doubt := _first(load, changes, moved).doubt):
-        return [f"{table}: {nobody} about its first load: {doubt}. This answer leaves them out; {ask}"]
+        return [f"{table}: {who} about its first load: {doubt}. This answer leaves them out; {next_step}"]
     if position and load and not stands_on(position, load) and is_copy(load, position.load_files):
-        same = f"load files with the names and sizes of load {position.load} were put again"
-        is_same = _is_same(changes, position, asked)
-        what = f"that load, which the lake has: {ask}" if is_same else f"a new load: {ask}"
-        return [f"{table}: {nobody} what they are: {same}. This answer takes them for {what}"]
+        copied = f"load files with the names and sizes of load {position.load} were put again"
+        is_same = _is_same(changes, position, instruction)
+        meaning = f"that load, which the lake has: {next_step}" if is_same else f"a new load: {next_step}"
+        return [f"{table}: {who} what they are: {copied}. This answer takes them for {meaning}"]
     return []
 
 
-def _is_same(changes: Sequence[RawFile], position: Position, asked: Mapping | None) -> bool:
+def _is_same(changes: Sequence[RawFile], position: Position, instruction: Mapping | None) -> bool:
     "Whether a load that looks like a copy is taken for one: a person says so, or its change files were put again, too."
-    if asked:
-        return asked["kind"] == Instruct.ACCEPT
-    known = [file for file in changes if file.path in dict(position.window)]
-    return bool(known) and all(file.time > position.listed_at for file in known)
+    if instruction:
+        return instruction["kind"] == Instruct.ACCEPT
+    windowed = [file for file in changes if file.path in dict(position.window)]
+    return bool(windowed) and all(file.time > position.listed_at for file in windowed)
 
 
 def as_applied(
     load: Sequence[RawFile],
     changes: Sequence[RawFile],
     position: Position | None,  # of the lake's newest commit
-    asked: Mapping | None,  # an instruction that no pass has carried out
+    instruction: Mapping | None,  # that no pass has carried out
 ) -> tuple[RawFile, ...]:
     "The load; where it is a copy of the applied one, that one, with the times at which it was first put."
-    known = {file.identity: file for file in position.load_files} if position else {}
-    is_one = bool(load) and known.keys() >= {file.identity for file in load} and _is_same(changes, position, asked)
-    return tuple(known[file.identity] for file in load) if is_one else tuple(load)
+    if not load or not position:
+        return tuple(load)
+    loaded = {file.identity: file for file in position.load_files}
+    is_same = {file.identity for file in load} <= loaded.keys() and _is_same(changes, position, instruction)
+    return tuple(loaded[file.identity] for file in load) if is_same else tuple(load)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-019
 def _lost_load(
@@ -199,24 +221,26 @@ def _lost_load(
     "A sentence where files of the load that the lake is built on are gone."
     if not position or not position.has_load or (load and not stands_on(position, load)):
         return []
-    gone = [f.path for f in position.base_files if f not in load]
-    words = f"{gone[0]} and {len(gone) - 1} more" if gone[1:] else "".join(gone)
+    missing = [file.path for file in position.base_files if file not in load]
+    words = f"{missing[0]} and {len(missing) - 1} more" if missing[1:] else "".join(missing)
     unknown = "rows that were in it and that no change file names are unknown"
-    return [f"{table}: {words} of load {position.load} is no longer in the landing: {unknown}"] if gone else []
+    return [f"{table}: {words} of load {position.load} is no longer in the landing: {unknown}"] if missing else []
 
 
 def lost_changes(
     table: TableRef,
     position: Position | None,
-    there: Iterable[RawFile],  # change files
+    files: Iterable[RawFile],  # change files
 ) -> list[str]:
     "Sentences about applied files of the look-back window that are gone or have changed."
-    here, window = {f.path: f.size for f in there}, position.window if position else ()
-    gone = [path for path, size in window if path not in here]
-    other = [path for path, size in window if here.get(path, size) != size]
-    ends = {"is no longer in landing or archive": gone, "was changed after it was applied": other}
-    told = {f"{paths[0]}{_more(paths)} {end}": paths for end, paths in ends.items() if paths}
-    return [f"{table}: {words}: what it changed is unknown" for words in told]
+    sizes = {file.path: file.size for file in files}
+    # inside its window a position knows every file by name and size
+    window = position.window if position else ()
+    missing = [path for path, size in window if path not in sizes]
+    changed = [path for path, size in window if sizes.get(path, size) != size]
+    ends = {"is no longer in landing or archive": missing, "was changed after it was applied": changed}
+    sentences = [f"{paths[0]}{_more(paths)} {end}" for end, paths in ends.items() if paths]
+    return [f"{table}: {words}: what it changed is unknown" for words in sentences]
 
 
 def _more(paths: Sequence[str]) -> str:
@@ -224,54 +248,60 @@ def _more(paths: Sequence[str]) -> str:
     return f" (and {len(paths) - 1:,} more)" if paths[1:] else ""
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034a
+_order = attrgetter("order")
+
+
 def put_again(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,
 ) -> bool:
     "Whether every file that a position should know is newer than its listing, as in a copied landing."
-    start, window = max(change_order(position.window_start), position.floor), dict(position.window)
-    waits = {*position.held, *position.left_out}
-    every = [f for f in (*past.before, *past.changes) if f.identity not in waits]
-    known = [f for f in every if f.path in window]
-    old = [f for f in every if f.order <= start and f.path not in window]
-    later = all(f.time > position.listed_at and f.path not in past.moved for f in (*known, *old))
-    return later and len(old) > (not known)
+    start = max(change_order(position.window_start), position.floor)
+    window = dict(position.window)
+    waiting = {*position.held, *position.left_out}
+    files = [file for file in changelog.every_change if file.identity not in waiting]
+    windowed = [file for file in files if file.path in window]
+    older = [file for file in files if file.order <= start and file.path not in window]
+    is_later = all(file.time > position.listed_at and file.path not in changelog.moved for file in (*windowed, *older))
+    # without a file of the window, one older file alone tells nothing
+    return is_later and len(older) > (not windowed)
 
 
 def _from_before(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
-    "The files from before its window that a position has applied: by its tally, or else by their times."
-    floor, start = position.floor, change_order(position.window_start)
-    known = {*(path for path, _ in position.window)}
-    waits = {*position.held, *position.left_out}
-    there = (f for f in (*past.before, *past.changes) if floor < f.order <= start)
-    there = sorted((f for f in there if f.path not in known and f.identity not in waits), key=lambda f: f.order)
-    is_timely = {f: f.time <= position.listed_at or f.path in past.moved for f in there}
-    timely, later = (tuple(f for f in there if is_timely[f] == wanted) for wanted in (True, False))
-    found = identify_applied(position, timely, later)
-    if found is None and later and put_again(past, position):
-        return tuple(there)
-    return timely if found is None else tuple(sorted(found, key=lambda f: f.order))
+    "The files from before its window that a position has applied: by its checksum, or else by their times."
+    start = change_order(position.window_start)
+    window = dict(position.window)
+    waiting = {*position.held, *position.left_out}
+    older = [file for file in changelog.every_change if position.floor < file.order <= start]
+    older = sorted((file for file in older if file.path not in window and file.identity not in waiting), key=_order)
+    is_timely = {file: file.time <= position.listed_at or file.path in changelog.moved for file in older}
+    timely, later = (tuple(file for file in older if is_timely[file] == flag) for flag in (True, False))
+    identified = identify_applied(position, timely, later)
+    if identified is None and later and put_again(changelog, position):
+        return tuple(older)
+    return timely if identified is None else tuple(sorted(identified, key=_order))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #9c5ac848
 def lost_older(
-    past: Changelog,
+    changelog: Changelog,
     position: Position | None,
 ) -> list[str]:
     "A sentence if the files from before the window are not those that the position has applied."
     if position is None or position.applied is None:
         return []
-    there, count = _from_before(past, position), position.applied[0] - len(position.window)
-    if len(there) == count and checksum(f.identity for f in there) == position.older:
+    older = _from_before(changelog, position)
+    count = position.applied[0] - len(position.window)
+    if len(older) == count and checksum(file.identity for file in older) == position.older:
         return []
     files = f"{count:,} change file{'s' * (count != 1)}"
     names = f"from before the look-back window (from {position.window_start})"
-    found = f"those that lie there are not the same ({len(there):,})"
-    if len(there) < count:
-        found = f"{len(there):,} of them lie in landing or archive as they were"
-    return [f"{past.table}: {files} {names} had been applied, and {found}: what the others changed is unknown"]
+    words = f"those that lie there are not the same ({len(older):,})"
+    if len(older) < count:
+        words = f"{len(older):,} of them lie in landing or archive as they were"
+    return [f"{changelog.table}: {files} {names} had been applied, and {words}: what the others changed is unknown"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-020
 def _overwritten(
@@ -283,8 +313,8 @@ def _overwritten(
     "A sentence where the present load has overwritten earlier ones, or a TRUNCATE all rows."
     if emptied:
         row = f"row {emptied[1] + 1:,} of {emptied[0]}"
-        told = "of the rows before it only changes in earlier files are told, and the table holds none of them"
-        return [f"{table}: {row} emptied the table (TRUNCATE); {told}"]
+        notice = "of the rows before it only changes in earlier files are told, and the table holds none of them"
+        return [f"{table}: {row} emptied the table (TRUNCATE); {notice}"]
     if number < 2 and not before:
         return []
     which = f"load {number}" if number > 1 else "the load"
@@ -292,16 +322,15 @@ def _overwritten(
 
 
 def _without_unread(
-    past: Changelog,
-    whole: Container[str],  # paths of files that cannot be read, and that the lake has put aside
+    changelog: Changelog,
+    paths: Container[str],  # paths of files that cannot be read, and that the lake has put aside
 ) -> Changelog:
     "The changelog without such files; what they changed is not known."
-    unread = tuple(f for f in past.changes if f.path in whole)
-    if not unread:
-        return past
-    why = "is put aside, because it cannot be read: what it changed is unknown"
-    gaps, there = [f"{past.table}: {f.path} {why}" for f in unread], [f for f in past.changes if f not in unread]
-    return replace(past, changes=tuple(there), unread=unread, gaps=(*past.gaps, *gaps))
+    unread = tuple(file for file in changelog.changes if file.path in paths)
+    reason = "is put aside, because it cannot be read: what it changed is unknown"
+    gaps = (*changelog.gaps, *[f"{changelog.table}: {file.path} {reason}" for file in unread])
+    changes = tuple(file for file in changelog.changes if file not in unread)
+    return replace(changelog, changes=changes, unread=unread, gaps=gaps)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-022
 def _number_of(
@@ -315,38 +344,58 @@ def _number_of(
 
 
 def _merged(
-    here: Sequence[RawFile],  # the landing's change files
-    there: Sequence[RawFile],  # the archive's
+    landed: Sequence[RawFile],  # the landing's change files
+    archived: Sequence[RawFile],  # the archive's
 ) -> tuple[tuple[RawFile, ...], frozenset[str]]:  # each file once, in order; paths that only the archive has
     "The change files of both; a file that is in both counts once and is read from the landing."
-    known = {f.path for f in here}
-    more = [f for f in there if f.path not in known]
-    return tuple(sorted([*here, *more], key=lambda f: f.order)), frozenset(f.path for f in more)
+    paths = {file.path for file in landed}
+    moved = [file for file in archived if file.path not in paths]
+    return tuple(sorted([*landed, *moved], key=_order)), frozenset(file.path for file in moved)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #28136eae
 def rows_aside(
-    past: Changelog,
-    kept: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
+    changelog: Changelog,
+    lists: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
 ) -> dict[str, frozenset[int]]:  # by path; a file put aside as a whole has none
     "Which rows of which files are in these lists. A list that is gone hides nothing; rows without a key are told."
-    found: dict[str, set[int]] = {}
+    rows_by_path: dict[str, set[int]] = {}
     try:
-        for one in read_aside(past.aside, kept):
-            if one.row is not None and not one.reason.endswith(KEYLESS):
-                found.setdefault(one.path, set()).add(one.row)
+        for entry in read_aside(changelog.aside, lists):
+            if entry.row is not None and not entry.reason.endswith(KEYLESS):
+                rows_by_path.setdefault(entry.path, set()).add(entry.row)
     except FileNotFoundError:
         return {}
-    return {path: frozenset(rows) for path, rows in found.items()}
+    return {path: frozenset(rows) for path, rows in rows_by_path.items()}
 
 
 def hidden_rows(
-    past: Changelog,
-    kept: Mapping[str, Sequence],  # as `Position.aside`
+    changelog: Changelog,
+    lists: Mapping[str, Sequence],  # as `Position.aside`
 ) -> dict[str, Collection[int]]:  # by path
     "Rows that do not count: those put aside, and those before the TRUNCATE on which the changelog begins."
-    return hide_emptied(rows_aside(past, kept), past.emptied)
+    return hide_emptied(rows_aside(changelog, lists), changelog.emptied)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
+def how_read(
+    item: TableItem,
+    head: Commit | None,  # the newest of its lake
+    lake: str,
+    archive: str = "",
+) -> dict[str, Any]:  # arguments of `open_changelog`
+    "How a table's files are read, as its next pass does."
+    position = Position.from_json(dict(head.position)) if head else None
+    folder = item.out_path or lake
+    return {
+        "archive": archive,
+        "position": position,
+        "csv": options_from(item.columns, item.csv, position.csv if position else None),
+        "aside": aside_folder(folder, item.table),
+        "columns": tuple(column.name for column in head.schema) if head and item.schema_policy == "keep" else (),
+        "reloads": reload_folder(folder, item.table),
+        "instruction": item.instruction,
+    }
+
+
 def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
     table: TableRef,
@@ -357,203 +406,222 @@ def open_changelog(
     aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
     reloads: str = "",  # the folder of the differences of the table's reloads
-    asked: Mapping | None = None,  # an instruction that no pass has carried out
+    instruction: Mapping | None = None,  # that no pass has carried out
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
-    here, there = open_landing(landing), open_landing(archive) if archive else None
-    listing = here.files(table)
-    changes, moved = _merged(listing.changes, there.files(table).changes if there else ())
-    load = as_applied(listing.load, changes, position, asked)
+    source = open_landing(landing)
+    store = open_landing(archive) if archive else None
+    # one listing, so that all parts of the answer are of one moment
+    listing = source.files(table)
+    changes, moved = _merged(listing.changes, store.files(table).changes if store else ())
+    load = as_applied(listing.load, changes, position, instruction)
     emptied = position.emptied if position and {*load} <= {*position.load_files} else None
+    # a table that a TRUNCATE emptied begins there, and not with its load
     load = () if emptied else load
     if not load and not changes:
-        here.tables([table])  # fails if the landing itself is gone
-        also = f" or in {archive}" if archive else ""
-        raise NoPast(f"{table}: no file of DMS below {here.url(table)}{also}. Tables: dmscdc plan")
-    before, number = obsolete(load, changes, position, moved), _number_of(load, position)
-    urls = {f.path: (there if f.path in moved else here).url(table, f.path) for f in (*load, *changes)}
+        source.tables([table])  # fails if the landing itself is gone
+        places = f" or in {archive}" if archive else ""
+        raise NoPast(f"{table}: no file of DMS below {source.url(table)}{places}. Tables: dmscdc plan")
+    before = obsolete(load, changes, position, moved)
+    number = _number_of(load, position)
+    urls: Mapping[str, str] = {file.path: source.url(table, file.path) for file in (*load, *changes)}
+    if store:
+        urls = {path: store.url(table, path) if path in moved else url for path, url in urls.items()}
     how = csv or options_from(before=position.csv if position else None)
     if how.inserts or how.unlogged or how.renamed or any(is_csv(path) for path in urls):
         urls = ReadableUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
-    past = Changelog(table, load, number, changes[len(before) :], urls, before, (), not lost, moved)
-    gone = [*lost_changes(table, position, changes), *lost_older(past, position)]
-    open = undecided(table, listing.load, changes, position, moved, asked)
-    gaps = (*open, *lost, *gone, *_overwritten(table, number, before, emptied))
-    past = replace(past, emptied=emptied, gaps=gaps, position=position, aside=aside, columns=columns, reloads=reloads)
-    past = replace(past, hidden=hidden_rows(past, position.aside or {} if aside and position else {}))
-    return _without_unread(past, position.unread if position else ())
+    changelog = Changelog(table, load, number, changes[len(before) :], urls, before, (), not lost, moved)
+    missing = [*lost_changes(table, position, changes), *lost_older(changelog, position)]
+    doubts = undecided(table, listing.load, changes, position, moved, instruction)
+    gaps = (*doubts, *lost, *missing, *_overwritten(table, number, before, emptied))
+    changelog = replace(changelog, emptied=emptied, gaps=gaps, position=position, aside=aside, reloads=reloads)
+    hidden = hidden_rows(changelog, position.aside or {} if aside and position else {})
+    changelog = replace(changelog, hidden=hidden, columns=columns)
+    return _without_unread(changelog, position.unread if position else ())
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
 def upto(
-    past: Changelog,
+    changelog: Changelog,
     file: str,  # base name or path of a change file; "load", or "" for where it begins
 ) -> Changelog:
     "The changelog up to and including a change file. Raises `NoPast`, which names the nearest file before it."
-    if file == "load" and past.emptied:
-        raise NoPast(f"{past.table}: its load was before {past.begins}, the earliest position that can be told")
+    table, begins, changes = changelog.table, changelog.begins, changelog.changes
+    if file == "load" and changelog.emptied:
+        raise NoPast(f"{table}: its load was before {begins}, the earliest position that can be told")
     if file in ("load", ""):
-        return replace(past, changes=())
-    last = [n for n, f in enumerate(past.changes) if file in (f.path, f.name)]
-    if not last:
-        near = [f.path for f in past.changes if f.order <= change_order(file)][-1:] or ["load"] * (not past.emptied)
-        words = f"the nearest before it is {near[0]}" if near else "it comes before it"
-        raise NoPast(f"{past.table}: no change file {file} on top of {past.begins}; {words}")
-    return replace(past, changes=past.changes[: last[-1] + 1])
+        return replace(changelog, changes=())
+    ends = [index for index, change in enumerate(changes, 1) if file in (change.path, change.name)]
+    if not ends:
+        earlier = [change.path for change in changes if change.order <= change_order(file)]
+        nearest = earlier[-1] if earlier else "load"
+        words = f"the nearest before it is {nearest}" if earlier or not changelog.emptied else "it comes before it"
+        raise NoPast(f"{table}: no change file {file} on top of {begins}; {words}")
+    return replace(changelog, changes=changes[: ends[-1]])
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-031
 def check_told(
-    past: Changelog,
-    at: datetime | None,  # UTC; None for no check
+    changelog: Changelog,
+    until: datetime | None,  # UTC; None for no check
 ) -> None:
     "Raises `NoPast` for a moment before the load, or before the TRUNCATE."
-    if at is None or not (past.load or past.emptied):
+    load, changes, emptied = changelog.load, changelog.changes, changelog.emptied
+    if until is None or not (load or emptied):
         return
-    start = RawFile(past.emptied[0], 0, 0.0).stamp if past.emptied else moment(min(f.time for f in past.load))
-    if past.load and not all(is_first_put(f) for f in past.changes if f.path not in past.moved):
-        start = min(start, past.changes[0].stamp)
-    if at < start:
-        asked = f"{at:%Y-%m-%d %H:%M:%S} UTC"
-        raise NoPast(f"{past.table}: {asked} was before {past.begins}, the earliest that can be told")
+    start = RawFile(emptied[0], 0, 0.0).stamp if emptied else moment(min(file.time for file in load))
+    # where files were copied, the load's time is that of the copy, and the first change tells more
+    if load and not all(is_first_put(file) for file in changes if file.path not in changelog.moved):
+        start = min(start, changes[0].stamp)
+    if until < start:
+        words = f"{until:%Y-%m-%d %H:%M:%S} UTC was before {changelog.begins}, the earliest that can be told"
+        raise NoPast(f"{changelog.table}: {words}")
 
 
 def closed_by(
-    past: Changelog,
-    at: datetime,  # UTC
+    changelog: Changelog,
+    until: datetime,  # UTC
 ) -> Changelog:
     "The changelog of the files closed up to a time. Raises `NoPast` for a time before the load."
-    check_told(past, at)
-    return replace(past, changes=tuple(f for f in past.changes if f.stamp <= at))
+    check_told(changelog, until)
+    return replace(changelog, changes=tuple(file for file in changelog.changes if file.stamp <= until))
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034
 def may_repeat(
-    past: Changelog,  # of a table without a key
+    changelog: Changelog,  # of a table without a key
 ) -> tuple[str, ...]:
     "A sentence where waiting files may have rows that a pass leaves out: it knows a repeat by its change sequence."
-    position = past.position
-    if not position or not position.sequence or not is_same_base(past, position):
+    position = changelog.position
+    if not position or not position.sequence or not is_same_base(changelog, position):
         return ()
-    known = {f.path for f in applied(past, position)}
-    waiting = [f.path for f in past.changes if f.path not in known]
+    paths = {file.path for file in applied(changelog, position)}
+    waiting = [file.path for file in changelog.changes if file.path not in paths]
     if not waiting:
         return ()
     are = "are" if waiting[1:] else "is"
     return (
-        f"{past.table}: {waiting[0]}{_more(waiting)} {are} not applied yet. A pass leaves out what a resumed "
+        f"{changelog.table}: {waiting[0]}{_more(waiting)} {are} not applied yet. A pass leaves out what a resumed "
         "task has sent again; this answer shows it",
     )
 
 
 def is_held(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,
 ) -> Callable[[RawFile], bool]:  # for a change file on top of the position's load
     "Whether the position has applied a file."
     window, left_out, start = dict(position.window), {*position.left_out}, change_order(position.window_start)
-    older = cache(lambda: frozenset(_from_before(past, position)))
+    # the checksum of older files is compared once, and only if a file from before the window is asked for
+    older = cache(lambda: frozenset(_from_before(changelog, position)))
 
-    def told(file: RawFile) -> bool:
+    def is_applied(file: RawFile) -> bool:
         if file.identity in left_out:
             return False
         return file.path in window or (file.order <= start and file in older())
 
-    return told
+    return is_applied
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-034c
 def applied(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,
 ) -> tuple[RawFile, ...]:  # in order
     "The change files on top of its load that a position has applied."
-    every = sorted((*past.before, *past.changes), key=lambda f: f.order)
-    last, told = change_order(position.last), is_held(past, position)
-    return tuple(f for f in every if position.floor < f.order <= last and told(f))
+    end = change_order(position.last)
+    is_applied = is_held(changelog, position)
+    return tuple(file for file in changelog.every_change if position.floor < file.order <= end and is_applied(file))
 
 
-def _mended(past: Changelog, position: Position) -> set[str]:
+def _mended(changelog: Changelog, position: Position) -> set[str]:
     "Files that differ from what a position has applied only in rows that had been put aside, as a loader has seen."
-    times = past.position.redone if past.position else {}
-    since = {path: again[len(position.redone.get(path, ())) :] for path, again in times.items()}
-    return {path for path, again in since.items() if again and all(listed for listed, _ in again)}
+    times = changelog.position.redone if changelog.position else {}
+    since = {path: readings[len(position.redone.get(path, ())) :] for path, readings in times.items()}
+    return {path for path, readings in since.items() if readings and all(listed for listed, _ in readings)}
 
 
 def lost_of(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,
 ) -> tuple[str, ...]:
     "Sentences about change files that a position has applied and that are gone or have changed."
-    there, same = (*past.changes, *past.unread), _mended(past, position)
-    sizes = {f.path: f.size for f in there if f.path in same}
+    files = (*changelog.changes, *changelog.unread)
+    mended = _mended(changelog, position)
+    # a file that was put again in good form has another size, and the same rows
+    sizes = {file.path: file.size for file in files if file.path in mended}
     window = tuple((path, sizes.get(path, size)) for path, size in position.window)
-    older = lost_older(replace(past, changes=there), position)
-    return (*lost_changes(past.table, replace(position, window=window), there), *older)
+    older = lost_older(replace(changelog, changes=files), position)
+    return (*lost_changes(changelog.table, replace(position, window=window), files), *older)
 
 
 def held_by(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,  # of a commit
 ) -> Changelog:
     "The changelog of what a position holds. Raises `NoPast` if it belongs to another load than the one that is there."
-    if not is_same_base(past, position):
-        gone = f"load {position.load} is no longer in the landing"
-        if past.emptied:
-            gone = f"it was before row {past.emptied[1] + 1:,} of {past.emptied[0]}, which emptied the table"
-        raise NoPast(f"{past.table}: {gone}; the earliest position is {past.begins}")
-    gaps = tuple(dict.fromkeys((*past.gaps, *lost_of(past, position))))
-    return replace(past, changes=applied(past, position), gaps=gaps)
+    if not is_same_base(changelog, position):
+        reason = f"load {position.load} is no longer in the landing"
+        if changelog.emptied:
+            path, row = changelog.emptied
+            reason = f"it was before row {row + 1:,} of {path}, which emptied the table"
+        raise NoPast(f"{changelog.table}: {reason}; the earliest position is {changelog.begins}")
+    gaps = tuple(dict.fromkeys((*changelog.gaps, *lost_of(changelog, position))))
+    return replace(changelog, changes=applied(changelog, position), gaps=gaps)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-039
 def changelog_files(
-    past: Changelog,
-    known: Container[str] = (),  # paths of change files whose rows get the kind `again`
+    changelog: Changelog,
+    seen_paths: Container[str] = (),  # paths of change files whose rows get the kind `again`
     key: Sequence[str] = (),  # whose before images are followed
 ) -> ChangeFiles:
     "The footers, columns and groups of all files; no row is read."
-    footers = read_footers({f.path: past.urls[f.path] for f in past.files})
-    schema = evolve(str(past.table), (), footers).schema
-    schema = tuple(c for c in schema if not past.columns or c.name in past.columns)
-    kinds = {f.path: "again" for f in past.changes if f.path in known} | {f.path: "load" for f in past.load}
-    load = {f.path: past.urls[f.path] for f in past.load[:1]}
-    return replace(change_files(footers, past.urls, schema, kinds, key, load), without=past.hidden)
+    urls = changelog.urls
+    footers = read_footers({file.path: urls[file.path] for file in changelog.files})
+    schema = evolve(str(changelog.table), (), footers).schema
+    schema = tuple(column for column in schema if not changelog.columns or column.name in changelog.columns)
+    kinds = {file.path: "again" for file in changelog.changes if file.path in seen_paths}
+    kinds |= {file.path: "load" for file in changelog.load}
+    # one load file tells which columns are the source's, and which the task has added to changes
+    load = {file.path: urls[file.path] for file in changelog.load[:1]}
+    return replace(change_files(footers, urls, schema, kinds, key, load), without=changelog.hidden)
 
 
 def equal_images(
-    past: Changelog,
+    changelog: Changelog,
     files: ChangeFiles,  # of `changelog_files`
 ) -> tuple[dict[str, str], frozenset[str]]:  # column -> its before image; paths of the change files that have them all
     "By what updates and deletes of a table without a key find their row, see `changes/equal_rows`; nothing for none."
-    added = added_column(files.schema, past.position.sequence if past.position else "")
-    there: dict[str, Column] = {}
+    added = added_column(files.schema, changelog.position.sequence if changelog.position else "")
+    columns: dict[str, Column] = {}
     telling = set()
     for footer in files.footers:
-        there |= {c.name: c for c in footer.schema if c.name != OP}
+        columns |= {column.name: column for column in footer.schema if column.name != OP}
         is_load = files.place[footer.path][1] == "load"
-        if not is_load and images_of_all(tuple(there.values()), [footer.schema], added):
+        if not is_load and images_of_all(tuple(columns.values()), [footer.schema], added):
             telling.add(footer.path)
     return images_of_all(files.schema, [files.schema], added) if telling else {}, frozenset(telling)
 
 
 def read_changelog(
     spark: SparkSession,
-    past: Changelog,
-    known: Container[str] = (),  # paths of change files whose rows get the kind `again`
+    changelog: Changelog,
+    seen_paths: Container[str] = (),  # paths of change files whose rows get the kind `again`
     key: Sequence[str] = (),  # whose before images are followed
 ) -> tuple[DataFrame, ChangeFiles]:
     "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
-    files = changelog_files(past, known, key)
-    check_sound(spark, {f.path: past.urls[f.path] for f in files.footers}, files.bytes)
-    return read_files(spark, past, files), files
+    files = changelog_files(changelog, seen_paths, key)
+    return read_files(spark, changelog, files), files
 
 
 def read_files(
     spark: SparkSession,
-    past: Changelog,  # may hold only some of the files
-    files: ChangeFiles,  # of `read_changelog`
+    changelog: Changelog,  # may hold only some of the files
+    files: ChangeFiles,  # of `changelog_files`
 ) -> DataFrame:
-    "The rows of these files only; their footers are not read again."
-    wanted = {f.path for f in past.files}
-    some = replace(files, footers=tuple(f for f in files.footers if f.path in wanted))
-    return _with_load_number(read_changes(spark, some), past.number)
+    "The rows of these files only; their footers are not read again. Raises `Unreadable`, which names the file."
+    paths = {file.path for file in changelog.files}
+    subset = replace(files, footers=tuple(footer for footer in files.footers if footer.path in paths))
+    check_sound(spark, {path: changelog.urls[path] for path in paths}, subset.bytes)
+    rows = read_changes(spark, subset if paths else files)  # of no file Spark could not tell the columns
+    return _with_load_number(rows if paths else rows.limit(0), changelog.number)
 
 
 def _with_load_number(

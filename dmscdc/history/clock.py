@@ -6,17 +6,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.read import ChangeFiles, digits_of, first_texts, is_sequence, may_hold_sequence, not_loaded
+from dmscdc.changes.read import (
+    ChangeFiles,
+    check_key,
+    digits_of,
+    first_texts,
+    is_sequence,
+    may_hold_sequence,
+    not_loaded,
+)
 from ..changes.schema import OP
-from .changelog import Changelog
+from ..errors import NoPast
+from .changelog import Changelog, changelog_files, check_told, closed_by, equal_images, may_repeat, upto
 from .lookup import utc
 
 if TYPE_CHECKING:
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['SEQUENCE_IN_PLACE', 'STAMP', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'TRUNCATE', 'NO_INSERT', 'NO_EQUAL', 'CommitClock',
-           'clock_of', 'committed_at', 'AsOf', 'not_applied', 'position_words']
+           'clock_of', 'committed_at', 'AsOf', 'not_applied', 'position_words', 'answer']
 
 # %% ../../notebooks/10_history/06_clock.ipynb #ce8a74bd
 SEQUENCE_IN_PLACE = r"^[0-9]+/1/([0-9]{35})/"  # where a change stands in a table, if its sequence orders it
@@ -49,25 +58,30 @@ class CommitClock:
 # %% ../../notebooks/10_history/06_clock.ipynb #b2c4d313
 def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]]]:
     "One file of each kind, its columns after Op, and the texts of the first row. One small read for each kind."
-    seen, found = set(), []
+    groups = set()
+    first_rows = []
     for footer in files.footers:
         group, kind = files.place[footer.path]
-        names = [c.name for c in footer.schema if c.name != OP]
-        texts = [c.name for c in footer.schema if may_hold_sequence(c) and c.name != OP]
-        if kind == "load" or group in seen or not footer.rows or not texts:
-            continue
-        seen.add(group)
-        found.append((footer.path, names, first_texts(footer.path, files.urls[footer.path], texts)[0]))
-    return found
+        columns = [column for column in footer.schema if column.name != OP]
+        texts = [column.name for column in columns if may_hold_sequence(column)]
+        # files of one kind have the same columns, so one of them tells
+        if kind != "load" and group not in groups and footer.rows and texts:
+            groups.add(group)
+            row = first_texts(footer.path, files.urls[footer.path], texts)[0]
+            first_rows.append((footer.path, [column.name for column in columns], row))
+    return first_rows
 
 
 def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
     "Columns of a change sequence, recognised by the first rows of change files and of a load file."
-    found = [n for path, _, row in rows for n, text in row.items() if is_sequence(text, n, path.rpartition("/")[2])]
-    load = [f for f in files.footers if files.place[f.path][1] == "load" and f.rows][:1] if found else []
-    for footer in load:
-        found = not_loaded(found, footer.path, files.urls[footer.path])
-    return found
+    names = []
+    for path, _, row in rows:
+        names += [name for name, text in row.items() if is_sequence(text, name, path.rpartition("/")[2])]
+    # what a load file fills is the source's column, not one that the task adds to changes
+    loads = [footer for footer in files.footers if files.place[footer.path][1] == "load" and footer.rows]
+    for footer in loads[:1] if names else ():
+        names = not_loaded(names, footer.path, files.urls[footer.path])
+    return names
 
 # %% ../../notebooks/10_history/06_clock.ipynb #2a766629
 def clock_of(
@@ -76,11 +90,12 @@ def clock_of(
     time_column: str = "",  # the timestamp column, where it is to be this one
 ) -> CommitClock:
     "Find the columns with commit times. Raises `ValueError` for a column that is not there."
-    if time_column and time_column not in [c.name for c in files.schema]:
-        there = ", ".join(c.name for c in files.schema)
-        raise ValueError(f"no file carries the column {time_column}; there are {there}")
+    columns = [column.name for column in files.schema]
+    if time_column and time_column not in columns:
+        raise ValueError(f"no file carries the column {time_column}; there are {', '.join(columns)}")
     rows = _first_rows(files)
-    sequences = [n for n in _sequences_of(files, rows) if n not in key]
+    sequences = [name for name in _sequences_of(files, rows) if name not in key]
+    # the task writes its timestamp column before all others
     stamps = [names[0] for _, names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
     return CommitClock(time_column or next(iter(stamps), ""), next(iter(sequences), ""))
 
@@ -96,9 +111,10 @@ def committed_at(
         return utc(stamp)
     with suppress(ValueError):  # a day that no calendar has
         if isinstance(stamp, str) and re.match(STAMP, stamp):
-            whole, _, fraction = stamp.partition(".")
-            return utc(datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}"))
+            seconds, _, fraction = stamp.partition(".")
+            return utc(datetime.fromisoformat(f"{seconds}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
+        # where the text tells no time, the sequence does, to a hundredth of a second
         if is_sequence(sequence, clock.sequence, name):
             return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))
     return None
@@ -128,8 +144,9 @@ class AsOf:
     @property
     def words(self) -> list[str]:
         "Lines for a person."
-        told = [f"as of {self.position}, by {self.clock}", f"earliest that can be told: {self.begins}"]
-        return [*told, *self.gaps, *[not_applied(why, n) for why, n in (self.left_out or {}).items() if n]]
+        counts = [not_applied(reason, number) for reason, number in (self.left_out or {}).items()]
+        position = f"as of {self.position}, by {self.clock}"
+        return [position, f"earliest that can be told: {self.begins}", *self.gaps, *counts]
 
 
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied
@@ -138,25 +155,59 @@ NO_KEY = "rows without their key"
 TRUNCATE = "rows with Op T, at which the source's table was emptied: rows from before it are still shown"
 NO_INSERT = "updates and deletes of a table without a key"
 NO_EQUAL = "updates and deletes that met no equal row"
-_OF_ONE = {
+_OF_ONE = {  # in the order in which an answer names them
     UNREADABLE: "row that cannot be read (dmscdc doctor names it)",
+    TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
     NO_OP: "row without a known Op",
     NO_KEY: "row without its key",
     NO_INSERT: "update or delete of a table without a key",
-    TRUNCATE: "row with Op T, at which the source's table was emptied: rows from before it are still shown",
     NO_EQUAL: "update or delete that met no equal row",
 }
 
 
 def not_applied(
-    why: str,  # of these
+    reason: str,  # of these
     number: int,
 ) -> str:
     "How many rows are not applied, and why."
-    return f"not applied: {number:,} {_OF_ONE[why] if number == 1 else why}"
+    return f"not applied: {number:,} {_OF_ONE[reason] if number == 1 else reason}"
 
 # %% ../../notebooks/10_history/06_clock.ipynb #cbe7ac09
-def position_words(past: Changelog) -> str:
+def position_words(changelog: Changelog) -> str:
     "The end of a changelog in words."
-    load = f"load {past.number}" if past.load else "no load"
-    return f"{load}, changes up to {past.changes[-1].path}" if past.changes else f"{load}, no changes yet"
+    load = f"load {changelog.number}" if changelog.load else "no load"
+    return f"{load}, changes up to {changelog.changes[-1].path}" if changelog.changes else f"{load}, no changes yet"
+
+# %% ../../notebooks/10_history/06_clock.ipynb #5be02d17
+def answer(
+    changelog: Changelog,  # cut at a position, see `upto`
+    key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
+    until: datetime | None,  # UTC; None: all of `changelog`
+    time_column: str,  # of the commit time, where it is to be this one
+    read: Callable,  # changelog, files -> rows
+    committed_by: Callable,  # rows, clock, until -> those rows, path of their last change file, how many do not tell
+    table: Callable,  # rows, changelog, files, key, clock, images, telling -> the table, rows not applied by reason
+) -> AsOf:
+    "The table after a changelog, or at a moment, by the engine of these steps. Raises `NoPast` if that is not known."
+    check_told(changelog, until)
+    if not changelog.files:
+        raise NoPast(f"{changelog.table}: the table was empty then")
+    files = changelog_files(changelog, key=key)
+    check_key(str(changelog.table), files.schema, key, files.footers)
+    clock = clock_of(files, key, time_column)
+    # without commit times a file counts as a whole, by its closing
+    if until and not clock:
+        changelog = closed_by(changelog, until)
+    rows = read(changelog, files)
+    if until and clock:
+        rows, end, untimed = committed_by(rows, clock, until)
+        changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
+        notes = [f"{changes} by the closing time of the file"] if untimed else []
+        changelog = replace(upto(changelog, end), gaps=(*changelog.gaps, *notes))
+    # where no column identifies a row, an update finds its row by the before images of all columns
+    images, telling = ({}, frozenset()) if key else equal_images(changelog, files)
+    rows, counted = table(rows, changelog, files, key, clock, images, telling)
+    left_out = {reason: counted[reason] for reason in _OF_ONE if counted.get(reason)}
+    gaps = changelog.gaps if key else (*changelog.gaps, *may_repeat(changelog))
+    by = str(clock) if until else "position"
+    return AsOf(rows, position_words(changelog), by, changelog.begins, gaps, left_out)

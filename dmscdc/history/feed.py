@@ -11,11 +11,10 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ..changes.read import KIND, ChangeFiles, check_key, quoted
+from ..changes.read import KIND, ChangeFiles, quoted
 from ..changes.schema import FILE, ROW
-from ..errors import NoFeed
 from .as_of import commit_time, left_out
-from .changelog import Changelog, read_changelog
+from .changelog import Changelog, read_files
 from .clock import SEQUENCE_IN_PLACE, clock_of
 from dmscdc.history.replay import (
     AFTER,
@@ -29,7 +28,7 @@ from dmscdc.history.replay import (
     states,
     touched,
 )
-from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_feed, span
+from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, feed_files, span
 from ..state.position import Position
 from ..storage.filesystem import read_url
 
@@ -43,15 +42,16 @@ def _image(kind: str, row: SparkColumn) -> SparkColumn:
 
 
 def _images(
-    told: DataFrame,  # of `states`, with _commit_time
-    gone: SparkColumn,  # what is told of a deleted row
+    changes: DataFrame,  # of `states`, with _commit_time
+    deleted: SparkColumn,  # what is told of a deleted row
 ) -> DataFrame:  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row
     "The rows of the feed: two for an update, else one."
-    was, now = F.col(BEFORE), F.col(AFTER)
-    update = F.array(_image("update_preimage", was), _image("update_postimage", now))
-    new = F.when(was.isNull(), F.array(_image("insert", now))).otherwise(update)
-    each = F.explode(F.when(now.isNotNull(), new).otherwise(F.array(_image("delete", gone))))
-    rows = told.select(each.alias("_cdc_image"), F.col(POSITION).alias(PLACE), COMMIT_TIME, FILE, ROW)
+    before, after = F.col(BEFORE), F.col(AFTER)
+    # sorted by position, and a preimage before its postimage, changes can be applied one after the other
+    images = F.when(after.isNull(), F.array(_image("delete", deleted)))
+    images = images.when(before.isNull(), F.array(_image("insert", after)))
+    images = images.otherwise(F.array(_image("update_preimage", before), _image("update_postimage", after)))
+    rows = changes.select(F.explode(images).alias("_cdc_image"), F.col(POSITION).alias(PLACE), COMMIT_TIME, FILE, ROW)
     return rows.select(f"_cdc_image.{CHANGE_TYPE}", "_cdc_image.row.*", PLACE, COMMIT_TIME, FILE, ROW)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-022
@@ -60,30 +60,31 @@ def _reset_row(
     number: int,  # of the load
 ) -> DataFrame:  # the same columns
     "One row that tells the reader to start with an empty table. It sorts before all others."
-    told = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
-    values = [told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in rows.schema]
-    return rows.sparkSession.range(1).select(*values)
+    reset = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
+    columns = [reset.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema]
+    return rows.sparkSession.range(1).select(*columns)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-026
 _FIRST, _SAME = "_cdc_first_new", "_cdc_same"
 
 
 def _full_changes(
-    told: DataFrame,  # of `states`
+    changes: DataFrame,  # of `states`
     key: Sequence[str],
 ) -> DataFrame:
     "From each key's first new change on, without what a resumed task has sent again: the same sequence, and no change."
     is_new = F.when(F.col(KIND) == "new", F.col(POSITION))
     if not key:
-        return told.where(is_new.isNotNull())
-    line = Window.partitionBy(*map(quoted, key))
+        return changes.where(is_new.isNotNull())
+    life = Window.partitionBy(*map(quoted, key))
     sequence = F.regexp_extract(POSITION, SEQUENCE_IN_PLACE, 1)
-    is_same = (sequence != "") & (sequence == F.lag(sequence).over(line.orderBy(POSITION)))
-    told = told.withColumns({_FIRST: F.min(is_new).over(line), _SAME: F.coalesce(is_same, F.lit(False))})
-    return told.where((F.col(POSITION) >= F.col(_FIRST)) & ~(F.col(_SAME) & F.col(BEFORE).eqNullSafe(F.col(AFTER))))
+    is_same = (sequence != "") & (sequence == F.lag(sequence).over(life.orderBy(POSITION)))
+    changes = changes.withColumns({_FIRST: F.min(is_new).over(life), _SAME: F.coalesce(is_same, F.lit(False))})
+    # what the reader made of older changes lacks a late one, so all that follows the late one is told again
+    return changes.where((F.col(POSITION) >= F.col(_FIRST)) & ~(F.col(_SAME) & F.col(BEFORE).eqNullSafe(F.col(AFTER))))
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-028
-_THEN, _NOW = "_cdc_then", "_cdc_now"
+_IS_OLD, _NEWEST = "_cdc_then", "_cdc_now"
 
 
 def _net_changes(
@@ -94,16 +95,20 @@ def _net_changes(
     number: int,  # of the load
 ) -> DataFrame:  # what `_images` takes, one row a key, none for a row that is the same
     "The reader's state before, and the state now, from one pass over the changes."
-    both = F.explode(F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True))))
-    told = states(moved.withColumn(_THEN, both), [*key, _THEN], files, sequence, number).where(LAST)
-    now, then = F.struct(POSITION, COMMIT_TIME, FILE, ROW, AFTER), F.col(AFTER)
-    each = [F.first(F.when(~F.col(_THEN), now), True).alias(_NOW), F.first(F.when(F.col(_THEN), then), True)]
-    rows = told.groupBy(*map(quoted, key)).agg(each[0], each[1].alias(BEFORE))
-    return rows.select(*map(quoted, key), f"{_NOW}.*", BEFORE).where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
+    # each change that the reader has stands in two tables at once: that of the reader, and the newest
+    tables = F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True)))
+    lives = states(moved.withColumn(_IS_OLD, F.explode(tables)), [*key, _IS_OLD], files, sequence, number).where(LAST)
+    newest = F.struct(POSITION, COMMIT_TIME, FILE, ROW, AFTER)
+    ends = lives.groupBy(*map(quoted, key)).agg(
+        F.first(F.when(~F.col(_IS_OLD), newest), True).alias(_NEWEST),
+        F.first(F.when(F.col(_IS_OLD), F.col(AFTER)), True).alias(BEFORE),
+    )
+    rows = ends.select(*map(quoted, key), f"{_NEWEST}.*", BEFORE)
+    return rows.where(~F.col(BEFORE).eqNullSafe(F.col(AFTER)))
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-031
-def _told_rows(
-    rows: DataFrame,  # of `read_changelog`, with _commit_time
+def _feed_rows(
+    rows: DataFrame,  # of `read_files`, with _commit_time
     key: Sequence[str],
     files: ChangeFiles,
     sequence: str,
@@ -111,19 +116,20 @@ def _told_rows(
     net: bool,
 ) -> DataFrame:  # of `_images`
     "The rows of a feed."
-    number, gone = between.line.number, F.coalesce(F.col(BEFORE), key_only(key, files)) if key else F.col(BEFORE)
+    number = between.line.number
+    deleted = F.coalesce(F.col(BEFORE), key_only(key, files)) if key else F.col(BEFORE)
     if between.reset:
-        told = every_state(rows, key, files, sequence, number)
+        changes = every_state(rows, key, files, sequence, number)
         if net:
-            told = told.where(is_present()).withColumn(BEFORE, F.nullif(AFTER, AFTER))
-        found = _images(told, gone)
-        return _reset_row(found, number).unionByName(found)
+            changes = changes.where(is_present()).withColumn(BEFORE, F.nullif(AFTER, AFTER))
+        images = _images(changes, deleted)
+        return _reset_row(images, number).unionByName(images)
     if not key:
-        return _images(_full_changes(states(rows, key, files, sequence, number), key), gone)
+        return _images(_full_changes(states(rows, key, files, sequence, number), key), deleted)
     moved = touched(rows, key, files)
     if net:
-        return _images(_net_changes(moved, key, files, sequence, number), gone)
-    return _images(_full_changes(states(moved, key, files, sequence, number), key), gone)
+        return _images(_net_changes(moved, key, files, sequence, number), deleted)
+    return _images(_full_changes(states(moved, key, files, sequence, number), key), deleted)
 
 # %% ../../notebooks/10_history/11_feed.ipynb #3ef91cc0
 def _reloaded(
@@ -138,7 +144,7 @@ def _reloaded(
         F.lit("/"),
         F.lpad(F.coalesce(ROW, F.lit(0)).cast("string"), 12, "0"),
     )
-    told = pairs.select(
+    changes = pairs.select(
         F.col("was").alias(BEFORE),
         F.col("now").alias(AFTER),
         place.alias(POSITION),
@@ -146,13 +152,13 @@ def _reloaded(
         FILE,
         ROW,
     )
-    rows = _images(told, F.col(BEFORE)).orderBy(PLACE, F.desc(CHANGE_TYPE))
+    rows = _images(changes, F.col(BEFORE)).orderBy(PLACE, F.desc(CHANGE_TYPE))
     return Feed(rows, between, True, between.line.gaps, {}, pairs.count())
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-032
 def feed(
     spark: SparkSession,
-    past: Changelog,  # everything that lies there
+    changelog: Changelog,  # everything that lies there
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
     since: Position | None = None,  # where the reader stands; None: it has nothing
     until: Position | None = None,  # where it wants to go; None: all that has landed
@@ -160,21 +166,17 @@ def feed(
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> Feed:
     "The changes between two positions. Raises `NoPast` if there would be a gap."
-    between = span(past, since, until)
+    between = span(changelog, since, until)
     if between.difference:
         return _reloaded(spark, between)
-    if not between.line.files:
-        raise NoFeed(f"{past.table}: there is nothing to tell before its first file")
-    rows, files = read_changelog(spark, between.line, between.known, key)
-    for path, some in between.shown.items():
-        is_shown = (F.col(FILE) == path) & (F.lit(True) if some is None else F.col(ROW).isin(sorted(some)))
-        rows = rows.withColumn(KIND, F.when(is_shown, "new").otherwise(F.col(KIND)))
-    check_key(str(past.table), files.schema, key, files.footers)
-    check_feed(between.line, files, key)
+    files = feed_files(between, key)
     clock = clock_of(files, key, time_column)
-    rows = rows.withColumn(COMMIT_TIME, commit_time(clock))
+    rows = read_files(spark, between.line, files).withColumn(COMMIT_TIME, commit_time(clock))
+    for path, numbers in between.revealed.items():
+        is_revealed = (F.col(FILE) == path) & (F.lit(True) if numbers is None else F.col(ROW).isin(sorted(numbers)))
+        rows = rows.withColumn(KIND, F.when(is_revealed, "new").otherwise(F.col(KIND)))
     new = rows if between.reset else rows.where(F.col(KIND) == "new")
-    told = _told_rows(rows if not between.is_empty else rows.limit(0), key, files, clock.sequence, between, net)
-    ordered = told.orderBy(PLACE, F.desc(CHANGE_TYPE))  # a preimage before its postimage
-    named = new.where(can_apply(key)).select(*map(quoted, key)).distinct().count() if key else 0
-    return Feed(ordered, between, net, between.line.gaps, left_out(new, key), named)
+    rows = _feed_rows(rows.limit(0) if between.is_empty else rows, key, files, clock.sequence, between, net)
+    rows = rows.orderBy(PLACE, F.desc(CHANGE_TYPE))  # a preimage before its postimage
+    keys = new.where(can_apply(key)).select(*map(quoted, key)).distinct().count() if key else 0
+    return Feed(rows, between, net, between.line.gaps, left_out(new, key), keys)

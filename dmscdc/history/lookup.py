@@ -5,10 +5,11 @@
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timezone
 from decimal import Decimal, InvalidOperation
+from functools import reduce
 from threading import Lock
 from typing import Any
 
@@ -28,10 +29,10 @@ __all__ = ['ROOM', 'WHOLE', 'WHOLE_ROW', 'utc', 'typed', 'plain_key', 'TypedKeys
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
 def utc(
-    at: datetime,
+    time: datetime,
 ) -> datetime:  # with its zone
     "A time without a zone is UTC, as DMS writes it."
-    return at.astimezone(timezone.utc) if at.tzinfo else at.replace(tzinfo=timezone.utc)
+    return time.astimezone(timezone.utc) if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 _TRUTH = {"true": True, "false": False}
@@ -60,13 +61,15 @@ def typed(
     except (ValueError, KeyError, InvalidOperation) as error:
         hint = ": write its bytes in hexadecimal, like 00ff" if parse == bytes.fromhex else ""
         raise ValueError(f"{value!r} is no {kind}{hint}") from error
+    # a file's times without a zone are UTC
     if isinstance(plain, datetime) and not kind.tz:
         plain = plain.replace(tzinfo=None)
     try:
-        held = pa.scalar(plain, kind)
+        # 300 does not fit a tinyint; another file may have the column in a wider type
+        scalar = pa.scalar(plain, kind)
     except (pa.ArrowException, OverflowError):
         return None
-    return held if isinstance(plain, float) or held.as_py() == plain else None
+    return scalar if isinstance(plain, float) or scalar.as_py() == plain else None
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-011
 _NAN = "not a number"  # for a NaN, which does not equal itself
@@ -74,12 +77,17 @@ _NAN = "not a number"  # for a NaN, which does not equal itself
 
 def plain_key(value: Any) -> Any:
     "A value as keys are compared: both zeros are one, and so are all NaN."
-    return value if not isinstance(value, float) else _NAN if value != value else value + 0.0
+    if not isinstance(value, float):
+        return value
+    return _NAN if value != value else value + 0.0
 
 
-def _spellings(values: Iterable[Any]) -> list[Any]:
+def _spellings(values: Iterable[Any]) -> Iterator[Any]:
     "Values as files may hold them: a zero with either sign."
-    return [one for value in values for one in ((0.0, -0.0) if type(value) is float and value == 0 else (value,))]
+    for value in values:
+        yield value
+        if type(value) is float and value == 0:
+            yield -value
 
 
 @dataclass(frozen=True)
@@ -94,31 +102,36 @@ class Query:
     "The keys of a question."
 
     def __init__(self, columns: Sequence[str], keys: Sequence[Mapping[str, Any]]):  # each key with these columns
-        self.columns, self.keys = tuple(columns), tuple(keys)
-        self._known: dict[tuple, TypedKeys] = {}
+        self.columns = tuple(columns)
+        self.keys = tuple(keys)
+        self._typed_keys: dict[tuple, TypedKeys] = {}
         self.odd: dict[int, str] = {}  # why a key fitted no file so far
         self.fitting: set[int] = set()
 
     def wanted(self, kinds: tuple[pa.DataType, ...]) -> TypedKeys:
         "The keys in these types, without those that they cannot hold."
-        if kinds not in self._known:
-            self._known[kinds] = self._typed(kinds)
-        return self._known[kinds]
+        if kinds not in self._typed_keys:
+            self._typed_keys[kinds] = self._typed(kinds)
+        return self._typed_keys[kinds]
 
     def _typed(self, kinds: tuple[pa.DataType, ...]) -> TypedKeys:
-        numbers, scalars = {}, []
+        numbers: dict[tuple, int] = {}
+        keys = []
         for number, key in enumerate(self.keys):
             try:
-                values = [typed(key[name], kind) for name, kind in zip(self.columns, kinds)]
+                scalars = [typed(key[name], kind) for name, kind in zip(self.columns, kinds)]
             except ValueError as error:
                 self.odd[number] = str(error)
                 continue
             self.fitting.add(number)
-            if None not in values and numbers.setdefault(tuple(plain_key(v.as_py()) for v in values), number) != number:
+            values = [scalar.as_py() for scalar in scalars if scalar is not None]
+            if len(values) < len(scalars):
+                continue
+            # 1 and 1.0 may be two keys as they are typed, and one in a file
+            if numbers.setdefault(tuple(map(plain_key, values)), number) != number:
                 raise BadKey(f"the key {self.keys[number]} is asked for twice")
-            if None not in values:
-                scalars.append(values)
-        sets = (pa.array(_spellings(row[i].as_py() for row in scalars), kind) for i, kind in enumerate(kinds))
+            keys.append(values)
+        sets = (pa.array(_spellings(key[i] for key in keys), kind) for i, kind in enumerate(kinds))
         return TypedKeys(numbers, tuple(sets))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-014
@@ -155,10 +168,10 @@ class FileStats:
     keys: pa.Table | None = None  # the key columns of all its rows
 
 
-def _ends(told: pq.Statistics | None) -> tuple[Any, Any]:
+def _ends(column: pq.Statistics | None) -> tuple[Any, Any]:
     "The smallest and the largest value; None where they are not known, or Python does not know such a time."
     try:
-        return (told.min, told.max) if told is not None and told.has_min_max else (None, None)
+        return (column.min, column.max) if column is not None and column.has_min_max else (None, None)
     except OverflowError:
         return None, None
 
@@ -168,14 +181,17 @@ def measure(
     columns: Sequence[str],  # of the key
 ) -> FileStats:
     "The statistics from the end of a file."
-    schema, meta, groups, start = raw.schema_arrow, raw.metadata, [], 0
+    schema, meta = raw.schema_arrow, raw.metadata
     names = tuple(name for name in schema.names if name != UNLOGGED)
     if not set(columns) <= set(names):
         return FileStats(names, (), ())
+    groups = []
+    start = 0
+    # DMS writes no bounds for decimals: such a group may hold anything
     places = [schema.names.index(name) for name in columns]
-    for number, told in enumerate(statistics(meta, places)):
-        bounds = tuple(map(_ends, told))
-        groups.append(_Group(start, rows := meta.row_group(number).num_rows, bounds))
+    for number, group_stats in enumerate(statistics(meta, places)):
+        rows = meta.row_group(number).num_rows
+        groups.append(_Group(start, rows, tuple(map(_ends, group_stats))))
         start += rows
     return FileStats(names, tuple(schema.field(name).type for name in columns), tuple(groups))
 
@@ -205,14 +221,15 @@ class KeyIndex:
         "What is known of a file; a file that was put again counts as another one."
         return self._kept.get((file.identity, file.time))
 
-    def put(self, file: RawFile, kept: FileStats) -> None:
+    def put(self, file: RawFile, stats: FileStats) -> None:
         "Keep a file's statistics, and its keys as long as there is room."
         with self._lock:
-            size = kept.keys.nbytes if kept.keys is not None else 0
+            size = stats.keys.nbytes if stats.keys is not None else 0
+            # without room only the statistics stay, and the file is opened again
             if size > self.room:
-                kept, size = replace(kept, keys=None), 0
+                stats, size = replace(stats, keys=None), 0
             self.room -= size
-            self._kept[file.identity, file.time] = kept
+            self._kept[file.identity, file.time] = stats
 
     def open(self, file: RawFile, url: str) -> pq.ParquetFile:
         "A raw file, counted."
@@ -226,25 +243,25 @@ class KeyIndex:
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-019
 def _matches(
     keys: pa.Table,  # key columns
-    wanted: TypedKeys,
+    typed_keys: TypedKeys,
 ) -> list[tuple[int, int]]:  # row of the table, number of the key
     "The rows of the keys."
-    mask = None
-    for column, values in zip(keys.columns, wanted.sets):
-        found = pc.is_in(column, value_set=values)
-        mask = found if mask is None else pc.and_(mask, found)
-    at = np.flatnonzero(mask.to_numpy())
-    found = zip(*[column.take(pa.array(at)).to_pylist() for column in keys.columns]) if len(at) else ()
-    numbers = zip(at, (wanted.numbers.get(tuple(map(plain_key, key))) for key in found))
-    return [(int(row), number) for row, number in numbers if number is not None]
+    masks = [pc.is_in(column, value_set=values) for column, values in zip(keys.columns, typed_keys.sets)]
+    rows = np.flatnonzero(reduce(pc.and_, masks).to_numpy())
+    if not len(rows):
+        return []
+    # each column has a value that is asked for; whether they make one key only their values tell
+    values = zip(*[column.take(pa.array(rows)).to_pylist() for column in keys.columns])
+    numbers = [typed_keys.numbers.get(tuple(map(plain_key, key))) for key in values]
+    return [(int(row), number) for row, number in zip(rows, numbers) if number is not None]
 
 
-def _lots(groups: Sequence[int], kept: FileStats) -> Iterable[list[int]]:
+def _lots(groups: Sequence[int], stats: FileStats) -> Iterable[list[int]]:
     "Row groups to be read together."
     lot, rows = [], 0
     for number in groups:
         lot.append(number)
-        rows += kept.groups[number].rows
+        rows += stats.groups[number].rows
         if rows >= _LOT:
             yield lot
             lot, rows = [], 0
@@ -256,21 +273,23 @@ def _in_file(
     index: KeyIndex,
     file: RawFile,
     raw: pq.ParquetFile,
-    kept: FileStats,
-    wanted: TypedKeys,
+    stats: FileStats,
+    typed_keys: TypedKeys,
 ) -> list[tuple[int, int]]:  # row of the file, number of the key
     "Read the key columns of the groups that may hold a key, and keep those of a file that was read whole."
-    numbers = [n for n, group in enumerate(kept.groups) if any(map(group.may_hold, wanted.numbers))]
-    found = []
-    for lot in _lots(numbers, kept):
+    numbers = [number for number, group in enumerate(stats.groups) if any(map(group.may_hold, typed_keys.numbers))]
+    hits = []
+    columns = list(index.columns)
+    for lot in _lots(numbers, stats):
         index.read += 1
-        keys = plain(read_raw(raw, file.path, list(index.columns), lot).select(list(index.columns)))
-        rows = np.concatenate([np.arange(g.rows) + g.start for g in (kept.groups[n] for n in lot)])
-        found += [(int(rows[at]), number) for at, number in _matches(keys, wanted)]
-        if len(lot) == len(kept.groups):
-            kept = replace(kept, keys=keys)
-    index.put(file, kept)
-    return found
+        keys = plain(read_raw(raw, file.path, columns, lot).select(columns))
+        groups = [stats.groups[number] for number in lot]
+        rows = np.concatenate([np.arange(group.start, group.start + group.rows) for group in groups])
+        hits += [(int(rows[row]), number) for row, number in _matches(keys, typed_keys)]
+        if len(lot) == len(stats.groups):
+            stats = replace(stats, keys=keys)
+    index.put(file, stats)
+    return hits
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-022
 WHOLE_ROW = "_cdc_whole"  # among the values of a row that lacks no column, see `WHOLE_ROWS`
@@ -284,53 +303,56 @@ def _plain(value: Any) -> Any:
 def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     "Rows as Python has them, or nearly; without values that the source's log did not have."
     columns = [[in_python(value) for value in column] for column in rows.columns]
-    found = [dict(zip(rows.column_names, values)) for values in zip(*columns)]
-    for row in found if UNLOGGED in rows.column_names else ():
+    python_rows = [dict(zip(rows.column_names, values)) for values in zip(*columns)]
+    for row in python_rows if UNLOGGED in rows.column_names else ():
         for name in unlogged_names(row.pop(UNLOGGED)):
             del row[name]
-    return found
+    return python_rows
 
 
 def _read_rows(
     raw: pq.ParquetFile,
-    kept: FileStats,
+    stats: FileStats,
     rows: Sequence[int],  # of the file, rising
     path: str = "",  # of the file, for messages
 ) -> list[dict[str, Any]]:  # the whole rows
     "Read rows, and of their groups only. Raises `Unreadable`."
-    found, is_whole = [], WHOLE_ROWS in (raw.metadata.metadata or {})
-    for number, group in enumerate(kept.groups):
-        here = [row - group.start for row in rows if 0 <= row - group.start < group.rows]
-        if here:
-            some = read_raw(raw, path, None, [number]).take(here)
-            with in_words(path, f"a text of rows {here[0] + group.start} to {here[-1] + group.start}"):
-                found += _python_rows(plain(some))
-    note = {WHOLE_ROW: True} if is_whole else {}
-    return [{name: _plain(value) for name, value in row.items()} | note for row in found]
+    python_rows: list[dict[str, Any]] = []
+    for number, group in enumerate(stats.groups):
+        places = [row - group.start for row in rows if 0 <= row - group.start < group.rows]
+        if places:
+            group_rows = read_raw(raw, path, None, [number]).take(places)
+            with in_words(path, f"a text of rows {places[0] + group.start} to {places[-1] + group.start}"):
+                python_rows += _python_rows(plain(group_rows))
+    note = {WHOLE_ROW: True} if WHOLE_ROWS in (raw.metadata.metadata or {}) else {}
+    return [{name: _plain(value) for name, value in row.items()} | note for row in python_rows]
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-023
 def look(
     index: KeyIndex,
     file: RawFile,
     url: str,
-    asked: Query,
+    query: Query,
 ) -> list[tuple[int, int, dict[str, Any]]]:  # number of the key, row of the file, values
     "The rows of some keys in one file, which is opened once, or not at all if it cannot hold them."
-    kept, raw = index.get(file), None
-    if kept is None:
+    stats = index.get(file)
+    raw = None
+    if stats is None:
         raw = index.open(file, url)
         with in_words(file.path, f"a value of {', '.join(index.columns)}"):
-            kept = measure(raw, index.columns)
-        index.put(file, kept)
-    wanted = asked.wanted(kept.kinds) if kept.kinds else TypedKeys({}, ())
-    if not any(group.may_hold(key) for group in kept.groups for key in wanted.numbers):
+            stats = measure(raw, index.columns)
+        index.put(file, stats)
+    typed_keys = query.wanted(stats.kinds) if stats.kinds else TypedKeys({}, ())
+    # a file whose bounds exclude all keys is not read
+    if not any(group.may_hold(key) for group in stats.groups for key in typed_keys.numbers):
         return []
-    if kept.keys is not None:
-        hits = _matches(kept.keys, wanted)
+    # the keys of a file that was read whole are still in memory
+    if stats.keys is not None:
+        hits = _matches(stats.keys, typed_keys)
     else:
         raw = raw or index.open(file, url)
-        hits = _in_file(index, file, raw, kept, wanted)
+        hits = _in_file(index, file, raw, stats, typed_keys)
     if not hits:
         return []
-    rows = _read_rows(raw or index.open(file, url), kept, [row for row, _ in hits], file.path)
+    rows = _read_rows(raw or index.open(file, url), stats, [row for row, _ in hits], file.path)
     return [(number, row, values) for (row, number), values in zip(hits, rows)]

@@ -55,41 +55,43 @@ def read_cursor(
 ) -> Cursor:
     "The cursor of a table. Raises `ValueError` for a file that is not a cursor, or that of another table."
     try:
-        given = json.loads(get_text(url))
-        places = {n: given[n] and Position.from_json(given[n]) for n in ("position", "until")}
-        found = Cursor(**{**given, **places})
+        fields = json.loads(get_text(url))
+        places = {name: fields[name] and Position.from_json(fields[name]) for name in ("position", "until")}
+        cursor = Cursor(**{**fields, **places})
     except FileNotFoundError:
         return Cursor(str(table))
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{url} is no cursor of dmscdc feed ({error!r}); name another file with --cursor") from None
-    if found.table != str(table):
-        raise ValueError(f"{url} is the cursor of {found.table}, not of {table}; name another file with --cursor")
-    return found
+    if cursor.table != str(table):
+        raise ValueError(f"{url} is the cursor of {cursor.table}, not of {table}; name another file with --cursor")
+    return cursor
 
 
 def save_cursor(url: str, cursor: Cursor) -> None:
     "Write the whole file at once: a reader sees the old or the new one."
-    places = {n: getattr(cursor, n) and getattr(cursor, n).to_json() for n in ("position", "until")}
-    aside = url if is_bucket(url) else f"{url}.{secrets.token_hex(4)}.writing"
-    put_text(aside, json.dumps({**asdict(replace(cursor, position=None, until=None)), **places}, indent=1))
-    if aside != url:
-        fs, path = fs_and_path(aside)
+    places = {name: getattr(cursor, name) and getattr(cursor, name).to_json() for name in ("position", "until")}
+    # an object appears whole; a file on a disk only by its renaming
+    draft = url if is_bucket(url) else f"{url}.{secrets.token_hex(4)}.writing"
+    put_text(draft, json.dumps({**asdict(replace(cursor, position=None, until=None)), **places}, indent=1))
+    if draft != url:
+        fs, path = fs_and_path(draft)
         fs.move(path, fs_and_path(url)[1])
 
 # %% ../../notebooks/10_history/13_parts.ipynb #c1b61660
 def choose(
     url: str,  # of the cursor, "" for none
     cursor: Cursor,
-    past: Changelog,
+    changelog: Changelog,
     until: Position,
     net: bool,
 ) -> Cursor | None:  # with a part noted; None where nothing has happened
     "The next part, named after where it ends: the same part has the same name, and names sort by where parts end."
-    between = span(past, cursor.position, until)
-    if not (between.reset or between.difference) and len(between.known) < cursor.files:
-        held = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
+    between = span(changelog, cursor.position, until)
+    # old files were moved away: the rows before a change would be wrong
+    if not (between.reset or between.difference) and len(between.seen_paths) < cursor.files:
+        progress = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
         hint = "Name the folder to which old ones were moved (--archive), or start again with another --cursor"
-        raise NoFeed(f"{past.table}: {held}, of which {len(between.known):,} are still there. {hint}")
+        raise NoFeed(f"{changelog.table}: {progress}, of which {len(between.seen_paths):,} are still there. {hint}")
     if between.is_empty:
         return None
     ends = json.dumps([cursor.position and cursor.position.to_json(), between.until.to_json(), net], sort_keys=True)
@@ -97,6 +99,7 @@ def choose(
     times = sum(map(len, between.until.redone.values()))  # a file that is read again ends where it did before
     stem += f"-r{times:04d}" * bool(times)  # sorts behind what was read before
     part = f"{between.until.load:06d}-{stem}-{hashlib.sha256(ends.encode()).hexdigest()[:8]}"
+    # a call that dies from here on is finished by the next one, with the same part
     noted = replace(cursor, part=part, until=between.until, net=net, full_files=len(between.line.changes))
     if url:
         save_cursor(url, noted)
@@ -112,37 +115,38 @@ def _is_visible(
 
 
 def _write_rows(
-    told: Feed,
+    part_feed: Feed,
     url: str,  # of a folder that may hold what a call that died has left
 ) -> None:
     "Write the rows and then Spark's mark."
-    if told.engine == "Spark":
-        told.rows.write.mode("overwrite").parquet(spark_url(url))
+    if part_feed.engine == "Spark":
+        part_feed.rows.write.mode("overwrite").parquet(spark_url(url))
         return
     fs, path = fs_and_path(url)
     fs.create_dir(path)
     fs.delete_dir_contents(path)
-    write_table(told.rows, f"{url}/part-00000.parquet", told.types)
+    write_table(part_feed.rows, f"{url}/part-00000.parquet", part_feed.types)
     with fs.open_output_stream(f"{path}/_SUCCESS"):
         pass
 
 
 def write_part(
-    told: Feed,
-    out: str,  # the folder of parts
+    part_feed: Feed,
+    folder: str,  # the folder of parts
     part: str,
 ) -> None:
     "Write a part aside and then rename it. In a bucket it keeps its name, and the mark at the end makes it visible."
-    if is_bucket(out):
-        _write_rows(told, f"{out}/{part}")
+    if is_bucket(folder):
+        _write_rows(part_feed, f"{folder}/{part}")
         return
-    fs, path = new_fs_and_path(f"{out}/{part}")
-    for one in fs.get_file_info(pafs.FileSelector(out)):
-        if one.base_name.startswith(f".{part}-"):
-            fs.delete_dir(one.path)
-    aside = f"{out}/.{part}-{secrets.token_hex(4)}"
-    _write_rows(told, aside)
-    fs.move(aside, path)
+    fs, path = new_fs_and_path(f"{folder}/{part}")
+    # what calls that died have left is removed
+    for info in fs.get_file_info(pafs.FileSelector(folder)):
+        if info.base_name.startswith(f".{part}-"):
+            fs.delete_dir(info.path)
+    draft = f"{folder}/.{part}-{secrets.token_hex(4)}"
+    _write_rows(part_feed, draft)
+    fs.move(draft, path)
 
 
 def _move_on(url: str, cursor: Cursor) -> Cursor:
@@ -168,20 +172,20 @@ class Delivered:
 
 def _told(
     spark: Callable[[], SparkSession],
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
     noted: Cursor,
     time_column: str,
-    most: int,  # bytes of all rows, above which Spark is asked
+    limit: int,  # bytes of all rows, above which Spark is asked
 ) -> Feed:
     "The rows of a part, by Arrow where that will do."
-    asked = (key, noted.position, noted.until, noted.net, time_column)
-    if is_small(past, most):
+    question = (key, noted.position, noted.until, noted.net, time_column)
+    if is_small(changelog, limit):
         with suppress(OverflowError, pa.ArrowException, BadKey):  # a value that Python does not know
-            return small_feed(past, *asked)
+            return small_feed(changelog, *question)
     from dmscdc.history.feed import feed
 
-    return feed(spark(), past, *asked)
+    return feed(spark(), changelog, *question)
 
 
 def _counts(folder: str) -> dict[str, int]:
@@ -194,44 +198,44 @@ def _counts(folder: str) -> dict[str, int]:
 
 def deliver(
     spark: Callable[[], SparkSession],  # called only where there is too much for Arrow
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
-    out: str,  # the folder of parts
+    parts: str,  # the folder of parts
     cursor: Cursor,  # with a part noted
     time_column: str = "",
-    most: int = SMALL,  # bytes of all rows, above which Spark is asked
+    limit: int = SMALL,  # bytes of all rows, above which Spark is asked
 ) -> Delivered:
     "Write the part that was noted, unless it is there."
-    folder, unchanged, told = f"{out}/{cursor.part}", None, None
+    folder, unchanged, part_feed = f"{parts}/{cursor.part}", None, None
     if not _is_visible(folder):
-        told = _told(spark, past, key, cursor, time_column, most)
-        write_part(told, out, cursor.part)
+        part_feed = _told(spark, changelog, key, cursor, time_column, limit)
+        write_part(part_feed, parts, cursor.part)
     counts = _counts(folder)
-    if told and cursor.net and key and not told.span.reset:
-        unchanged = told.keys - sum(counts.get(kind, 0) for kind in ("insert", "update_postimage", "delete"))
-    facts = (unchanged, told.gaps, told.left_out) if told else ()
+    if part_feed and cursor.net and key and not part_feed.span.reset:
+        unchanged = part_feed.keys - sum(counts.get(kind, 0) for kind in ("insert", "update_postimage", "delete"))
+    facts = (unchanged, part_feed.gaps, part_feed.left_out) if part_feed else ()
     return Delivered(folder, str(cursor.position or "nothing"), str(cursor.until), counts, *facts)
 
 # %% ../../notebooks/10_history/13_parts.ipynb #dc57f3fa
 def follow(
     spark: Callable[[], SparkSession],  # called only where there is too much for Arrow
-    past: Changelog,  # everything that lies there
+    changelog: Changelog,  # everything that lies there
     key: Sequence[str],
-    out: str,  # the folder of parts
+    parts: str,  # the folder of parts
     url: str,  # of the cursor, "" for none
     cursor: Cursor,
     until: Position,
     net: bool,
     time_column: str = "",
-    most: int = SMALL,  # bytes of all rows, above which Spark is asked
+    limit: int = SMALL,  # bytes of all rows, above which Spark is asked
 ) -> list[Delivered]:  # none where nothing has happened
     "A part that was left over, and the next one."
     done = []
     if cursor.part:
-        done.append(deliver(spark, past, key, out, cursor, time_column, most))
+        done.append(deliver(spark, changelog, key, parts, cursor, time_column, limit))
         cursor = _move_on(url, cursor)
     for _ in range(2):  # the difference of a reload, and what came after it
-        if noted := choose(url, cursor, past, until, net):
-            done.append(deliver(spark, past, key, out, noted, time_column, most))
+        if noted := choose(url, cursor, changelog, until, net):
+            done.append(deliver(spark, changelog, key, parts, noted, time_column, limit))
             cursor = _move_on(url, noted)
     return done

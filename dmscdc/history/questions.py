@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -46,92 +47,94 @@ class TableChange:
 
 
 def _steps_without_key(
-    past: Changelog,
+    changelog: Changelog,
     files: Iterable[RawFile],
-    every: ChangeFiles,  # of all files
+    all_files: ChangeFiles,  # of all files
     conditions: Sequence[Condition] = (),
 ) -> Iterator[tuple[dict[str, Any], RowChange]]:  # its values without nulls
     "The rows of files of a table without a key, each of them a row of its own."
-    telling = equal_images(past, every)[1]
+    telling = equal_images(changelog, all_files)[1]
     for file in files:
         keyless = Keyless.EQUAL_ROW if file.path in telling else Keyless.LEFT_OUT
-        rows = rows_of(past, file, every.schema)
-        if not {one.column for one in conditions} <= set(rows.column_names):
+        rows = rows_of(changelog, file, all_files.schema)
+        if not {condition.column for condition in conditions} <= set(rows.column_names):
             continue
-        for one in conditions:
-            rows = rows.filter(matches(rows, one))
-        name = f"{file.path}#{past.number}" if file.is_load else file.path
+        for condition in conditions:
+            rows = rows.filter(matches(rows, condition))
         for values in rows.to_pylist():
             row, op = values.pop(ROW), "I" if file.is_load else values.get(OP)
             values.pop(OP, None)
-            raw = RawChange(file, name, row, op, values)
-            (step,) = steps_of(past, [raw], (), keyless=keyless)
+            raw = RawChange(file, changelog.stored_name(file), row, op, values)
+            (step,) = steps_of(changelog, [raw], (), keyless=keyless)
             yield {column: value for column, value in values.items() if value is not None}, step
 
 
 def changes_between(
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
     since: datetime | None = None,  # UTC; None: from the first change file on
     until: datetime | None = None,  # UTC; None: to the last
 ) -> list[TableChange]:  # in the order of files and rows
     "What the change files closed in a time have done to rows; without a key by all values. Raises `Unreadable`."
-    files = closed_between(past, since, until)
+    files = closed_between(changelog, since, until)
     if not key:
-        told = _steps_without_key(past, files, changelog_files(past, key=key))
-        return [TableChange({}, step) for _, step in told if step.op in OPS]
-    place, found = {f.path: number for number, f in enumerate(files)}, []
-    for life in _lives(past, key, files):
+        steps = _steps_without_key(changelog, files, changelog_files(changelog, key=key))
+        return [TableChange({}, step) for _, step in steps if step.op in OPS]
+    place = {file.path: number for number, file in enumerate(files)}
+    changes = []
+    for life in _lives(changelog, key, files):
         applied = (step for step in life.steps if step.file in place and step.op in OPS and not step.before)
-        found += [TableChange(life.key, step) for step in applied]
-    return sorted(found, key=lambda one: (place[one.step.file], one.step.row))
+        changes += [TableChange(life.key, step) for step in applied]
+    return sorted(changes, key=lambda change: (place[change.step.file], change.step.row))
 
 
 def _lives(
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
     files: Sequence[RawFile],
 ) -> list[RowLife]:
     "The lives of the keys that some change files name."
     if not files:
         return []
-    every = changelog_files(past, key=key)
-    keys = named_keys((applicable(rows_of(past, file, every.schema), key, False)[0] for file in files), every, key)
-    return states_of(past, keys, stamp=clock_of(every, key).stamp)
+    all_files = changelog_files(changelog, key=key)
+    rows = (applicable(rows_of(changelog, file, all_files.schema), key, False)[0] for file in files)
+    return states_of(changelog, named_keys(rows, all_files, key), stamp=clock_of(all_files, key).stamp)
 
 # %% ../../notebooks/10_history/15_questions.ipynb #38882216
 def notes(
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
     files: Iterable[RawFile] | None = None,  # None: all
 ) -> tuple[str, ...]:  # sentences
     "What the answer lacks: files that are gone, and rows of these files that were not applied, by reason."
-    every, counted = changelog_files(past, key=key), Counter()
-    telling = () if key else equal_images(past, every)[1]
-    for file in past.files if files is None else files:
-        rows = rows_of(past, file, every.schema)
+    all_files = changelog_files(changelog, key=key)
+    counted: Counter[str] = Counter()
+    telling = () if key else equal_images(changelog, all_files)[1]
+    for file in changelog.files if files is None else files:
+        rows = rows_of(changelog, file, all_files.schema)
         counted += applicable(rows, key, file.is_load, file.path in telling)[1]
-    gaps = past.gaps if key else (*past.gaps, *may_repeat(past))
-    return (*gaps, *[not_applied(why, number) for why, number in counted.items() if number])
+    gaps = changelog.gaps if key else (*changelog.gaps, *may_repeat(changelog))
+    return (*gaps, *[not_applied(reason, number) for reason, number in counted.items()])
 
 
 def closed_between(
-    past: Changelog,
+    changelog: Changelog,
     since: datetime | None = None,  # UTC; None: from the first change file on
     until: datetime | None = None,  # UTC; None: to the last
 ) -> list[RawFile]:
     "The change files closed in a time."
-    return [f for f in past.changes if (since is None or f.stamp >= since) and (until is None or f.stamp <= until)]
+    files = [file for file in changelog.changes if since is None or file.stamp >= since]
+    return [file for file in files if until is None or file.stamp <= until]
 
 # %% ../../notebooks/10_history/15_questions.ipynb #c56f0172
 def most_changed(
     changes: Iterable[TableChange],
-    what: str,  # keys or columns
+    subject: str,  # keys or columns
 ) -> list[tuple[Any, int]]:  # the most changed first
     "How many changes named each key, or gave each column another value."
     counted: Counter[Any] = Counter()
-    for one in changes:
-        names = [tuple(one.key.values())] if what == "keys" else [cell.column for cell in one.step.cells]
+    for change in changes:
+        names = [tuple(change.key.values())] if subject == "keys" else [cell.column for cell in change.step.cells]
         counted.update(names)
     return counted.most_common()
 
@@ -141,12 +144,12 @@ LINE = ("when", "key", "what", "changes", "file", "row")
 
 def change_lines(changes: Iterable[TableChange]) -> list[dict[str, Any]]:
     "A line for each change, with the columns of `LINE`."
-    return [{"key": key_text(one.key), **step_line(one.step)} for one in changes]
+    return [{"key": key_text(change.key), **step_line(change.step)} for change in changes]
 
 
-def change_plain(one: TableChange) -> dict[str, Any]:
+def change_plain(change: TableChange) -> dict[str, Any]:
     "A change as plain values, as `dmscdc history --json` has its steps."
-    return plain({"key": one.key, **asdict(one.step)})
+    return plain({"key": change.key, **asdict(change.step)})
 
 # %% ../../notebooks/10_history/15_questions.ipynb #335361d2
 _SIGNS = {"!=": pc.not_equal, "<=": pc.less_equal, ">=": pc.greater_equal, "=": pc.equal, "<": pc.less, ">": pc.greater}
@@ -171,11 +174,12 @@ def condition_of(
     text: str,  # price >= 100
 ) -> Condition:
     "A condition as it is typed. Raises `BadKey`."
-    found = _CONDITION.fullmatch(text)
-    if not found:
+    match = _CONDITION.fullmatch(text)
+    if not match:
         raise BadKey(f"a condition is written price>=100, with =, !=, <, <=, > or >=, not {text!r}")
-    column, blank, sign, value = found.groups()
+    column, blank, sign, value = match.groups()
     value, sign = value.lstrip() if blank else value, _AS.get(sign, sign)
+    # quotes keep blanks, a % and the word null as they are written
     if len(value) > 1 and value[0] == value[-1] == "'":
         return Condition(column, value[1:-1].replace("''", "'"), sign)  # as in SQL
     is_null = value.lower() == "null"
@@ -189,52 +193,52 @@ def conditions_of(
     values: Mapping[str, Any] = MappingProxyType({}),  # column -> value, as Python has it
 ) -> tuple[Condition, ...]:
     "Conditions as they are typed, and values that columns must have; a text with % is a pattern."
-    given = [
+    equalities = [
         Condition(name, None if value is None else str(value), is_pattern=isinstance(value, str) and "%" in value)
         for name, value in values.items()
     ]
-    return (*map(condition_of, texts), *given)
+    return (*map(condition_of, texts), *equalities)
 
 
 def matches(
     rows: pa.Table,
-    one: Condition,
+    condition: Condition,
 ) -> pa.ChunkedArray:  # of bool, without nulls
     "For each row whether it fits. Raises `ValueError` for a text that is no value of the column."
-    column, is_negated = rows[one.column], one.sign == "!="
-    if one.value is None:
+    column, is_negated = rows[condition.column], condition.sign == "!="
+    if condition.value is None:
         return column.is_valid() if is_negated else column.is_null()
-    if one.is_pattern and pa.types.is_string(column.type):
-        found = pc.match_like(column, one.value)
-        return pc.fill_null(pc.invert(found) if is_negated else found, False)
-    wanted = typed(one.value, column.type)
-    if wanted is None and one.sign not in ("=", "!="):
-        raise ValueError(f"{one.value} does not fit into {column.type}, the type of {one.column}")
-    if wanted is None:  # no row has such a value
+    if condition.is_pattern and pa.types.is_string(column.type):
+        fits = pc.match_like(column, condition.value)
+        return pc.fill_null(pc.invert(fits) if is_negated else fits, False)
+    scalar = typed(condition.value, column.type)
+    if scalar is None and condition.sign not in ("=", "!="):
+        raise ValueError(f"{condition.value} does not fit into {column.type}, the type of {condition.column}")
+    if scalar is None:  # no row has such a value
         return pc.and_(column.is_valid(), is_negated)
-    return pc.fill_null(_SIGNS[one.sign](column, wanted), False)
+    return pc.fill_null(_SIGNS[condition.sign](column, scalar), False)
 
 
-def _in_spark(rows: DataFrame, one: Condition) -> SparkColumn:
+def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
     "The same for a frame of Spark."
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import to_arrow_type
 
     from dmscdc.changes.read import quoted
 
-    column, kind = F.col(quoted(one.column)), rows.schema[one.column].dataType
-    if one.value is None:
-        return column.isNotNull() if one.sign == "!=" else column.isNull()
-    if one.is_pattern and kind.typeName() == "string":
-        return ~column.like(one.value) if one.sign == "!=" else column.like(one.value)
-    held = to_arrow_type(kind)
-    wanted = typed(one.value, held)
-    if wanted is None:
-        matches(pa.table({one.column: pa.array([], held)}), one)  # raises where it is compared by order
-        return column.isNotNull() & F.lit(one.sign == "!=")
-    value = F.lit(wanted.as_py()).cast(kind)
+    column, kind = F.col(quoted(condition.column)), rows.schema[condition.column].dataType
+    if condition.value is None:
+        return column.isNotNull() if condition.sign == "!=" else column.isNull()
+    if condition.is_pattern and kind.typeName() == "string":
+        return ~column.like(condition.value) if condition.sign == "!=" else column.like(condition.value)
+    empty = pa.table({condition.column: pa.array([], to_arrow_type(kind))})
+    scalar = typed(condition.value, empty.schema[0].type)
+    if scalar is None:
+        matches(empty, condition)  # raises where it is compared by order
+        return column.isNotNull() & F.lit(condition.sign == "!=")
+    value = F.lit(scalar.as_py()).cast(kind)
     signs = {"!=": column != value, "<=": column <= value, ">=": column >= value, "=": column == value}
-    return {**signs, "<": column < value, ">": column > value}[one.sign]
+    return {**signs, "<": column < value, ">": column > value}[condition.sign]
 
 
 def only(
@@ -244,12 +248,12 @@ def only(
     "Rows of a table as of then. Raises `BadKey` for a column or a value that it cannot have."
     rows = answer.rows
     names = rows.column_names if isinstance(rows, pa.Table) else rows.columns
-    if odd := [one.column for one in conditions if one.column not in names]:
+    if odd := [condition.column for condition in conditions if condition.column not in names]:
         raise BadKey(f"the table has no column {', '.join(odd)}; it has {', '.join(names)}")
     try:
-        for one in conditions:
+        for condition in conditions:
             is_arrow = isinstance(rows, pa.Table)
-            rows = rows.filter(matches(rows, one)) if is_arrow else rows.where(_in_spark(rows, one))
+            rows = rows.filter(matches(rows, condition)) if is_arrow else rows.where(_in_spark(rows, condition))
     except ValueError as error:
         raise BadKey(str(error)) from error
     return replace(answer, rows=rows)
@@ -267,71 +271,75 @@ class FoundRow:
 
 
 def find(
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
     conditions: Sequence[Condition],  # one or more
 ) -> list[FoundRow]:
     "Rows that once fitted conditions, all at the same time. Raises `BadKey` for a column or a value that no file has."
-    files = changelog_files(past, key=key)
-    there = [c.name for c in files.schema]
-    if odd := [one.column for one in conditions if one.column not in there]:
-        raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(there)}")
+    files = changelog_files(changelog, key=key)
+    names = [column.name for column in files.schema]
+    if odd := [condition.column for condition in conditions if condition.column not in names]:
+        raise BadKey(f"{changelog.table}: no file carries {', '.join(odd)}; they carry {', '.join(names)}")
     try:
         if not key:
-            return _found_without_key(past, files, conditions)
-        lives = states_of(replace(past, before=()), _candidates(past, key, conditions, files.schema))
-        kinds = {c.name: arrow_type(c.type) for c in files.schema}
+            return _found_without_key(changelog, files, conditions)
+        # of rows from before the load only changes are known
+        lives = states_of(replace(changelog, before=()), _candidates(changelog, key, conditions, files.schema))
+        kinds = {column.name: arrow_type(column.type) for column in files.schema}
         return [row for life in lives if (row := _found(life, conditions, kinds)).files]
     except ValueError as error:
-        raise BadKey(f"{past.table}: {error}") from error
+        raise BadKey(f"{changelog.table}: {error}") from error
 
 
 def _found_without_key(
-    past: Changelog,
+    changelog: Changelog,
     files: ChangeFiles,
     conditions: Sequence[Condition],
 ) -> list[FoundRow]:  # one for all rows with equal values
     "The rows that once came: by an insert, or by an update that takes one equal row."
-    images, telling = equal_images(past, files)
-    ours = {*images.values(), *added_column(files.schema, past.position.sequence if past.position else "")}
-    names = [c.name for c in files.schema if c.name not in ours]
+    images, telling = equal_images(changelog, files)
+    # what the task adds to a change is no value of the row
+    added = added_column(files.schema, changelog.position.sequence if changelog.position else "")
+    own_names = {*images.values(), *added}
+    names = [column.name for column in files.schema if column.name not in own_names]
 
     def equal(row: Mapping[str, Any]) -> tuple:
         return tuple((name, plain_key(row[name])) for name in names if row.get(name) is not None)
 
-    now = only(table_then(past, ()), conditions).rows.to_pylist() if telling else ()
-    there = {equal(row) for row in now}
-    found: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
-    for values, step in _steps_without_key(past, past.files, files, conditions):
+    present: pa.Table = only(table_then(changelog, ()), conditions).rows if telling else pa.table({})
+    present_keys = {equal(row) for row in present.to_pylist()}
+    groups: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
+    for values, step in _steps_without_key(changelog, changelog.files, files, conditions):
         if step.op == "I" or (step.op == "U" and step.file in telling):
-            shown = {name: value for name, value in values.items() if name not in ours}
-            found.setdefault(equal(values), (shown, []))[1].append(step)
+            visible = {name: value for name, value in values.items() if name not in own_names}
+            groups.setdefault(equal(values), (visible, []))[1].append(step)
     rows = []
-    for at, (values, told) in found.items():
-        numbered = tuple(replace(step, number=number) for number, step in enumerate(told, 1))
-        came = tuple(dict.fromkeys(step.file for step in told))
-        life = RowLife(values, numbered, past.begins, past.gaps)
-        is_there = at in there if telling else True  # without images each inserted row stays
-        rows.append(FoundRow(values, came, life, is_there, is_there))
+    for values_key, (values, steps) in groups.items():
+        numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, 1))
+        paths = tuple(dict.fromkeys(step.file for step in steps))
+        life = RowLife(values, numbered, changelog.begins, changelog.gaps)
+        is_there = values_key in present_keys if telling else True  # without images each inserted row stays
+        rows.append(FoundRow(values, paths, life, is_there, is_there))
     return rows
 
 
 def _candidates(
-    past: Changelog,
+    changelog: Changelog,
     key: Sequence[str],
     conditions: Sequence[Condition],
     schema: Schema,
 ) -> list[dict[str, Any]]:
     "Keys for which some row of a file fits each condition; a file need not carry all columns."
-    had: list[dict[tuple, dict[str, Any]]] = [{} for _ in conditions]
-    for file in past.files:
-        rows = applicable(rows_of(past, file, schema), key, file.is_load)[0]
-        for keys, one in zip(had, conditions):
-            if one.column in rows.column_names:
-                some = rows.filter(matches(rows, one)).select(list(key))
-                keys |= {tuple(map(plain_key, row.values())): row for row in some.to_pylist()}
-    first, *others = had
-    return [one for at, one in first.items() if all(at in other for other in others)]
+    by_condition: list[dict[tuple, dict[str, Any]]] = [{} for _ in conditions]
+    for file in changelog.files:
+        rows = applicable(rows_of(changelog, file, schema), key, file.is_load)[0]
+        for keys, condition in zip(by_condition, conditions):
+            if condition.column in rows.column_names:
+                fitting = rows.filter(matches(rows, condition)).select(list(key))
+                keys |= {tuple(map(plain_key, row.values())): row for row in fitting.to_pylist()}
+    # a row may have had each value at another time: its life tells whether it ever had all at once
+    common = set(by_condition[0]).intersection(*by_condition)
+    return [row for values, row in by_condition[0].items() if values in common]
 
 
 def _found(
@@ -340,11 +348,11 @@ def _found(
     kinds: Mapping[str, pa.DataType],
 ) -> FoundRow:
     "The steps after which the row fitted."
-    steps = [step for step in life.steps if step.state is not None]
-    names = {one.column for one in conditions}
-    rows = pa.table({name: pa.array([step.state.get(name) for step in steps], kinds[name]) for name in names})
-    fits = [all(one) for one in zip(*[matches(rows, one).to_pylist() for one in conditions])]
-    files = tuple(dict.fromkeys(step.file for step, fit in zip(steps, fits) if fit))
+    steps = [(step.file, step.state) for step in life.steps if step.state is not None]
+    names = {condition.column for condition in conditions}
+    rows = pa.table({name: pa.array([state.get(name) for _, state in steps], kinds[name]) for name in names})
+    fits = reduce(pc.and_, (matches(rows, condition) for condition in conditions)).to_pylist()
+    files = tuple(dict.fromkeys(file for (file, _), fit in zip(steps, fits) if fit))
     is_there = life.state is not None
     return FoundRow(life.key, files, life, bool(is_there and fits[-1]), is_there)
 
@@ -354,26 +362,28 @@ FOUND = ("key", "has it now", "first in", "last in", "files")
 
 def found_lines(rows: Iterable[FoundRow]) -> list[dict[str, Any]]:
     "A line for each row that was found, with the columns of `FOUND`."
-    found = []
+    lines = []
     for row in rows:
-        now = "yes" if row.has_now else "no" if row.is_there else "the row is gone"
+        has_now = ("yes" if row.has_now else "no") if row.is_there else "the row is gone"
         ends = {"first in": row.files[0], "last in": row.files[-1], "files": len(row.files)}
-        found.append({"key": key_text(row.key), "has it now": now, **ends})
-    return found
+        lines.append({"key": key_text(row.key), "has it now": has_now, **ends})
+    return lines
 
 # %% ../../notebooks/10_history/15_questions.ipynb #2ce5f99c
 def blame(life: RowLife) -> list[tuple[str, Any, RowChange]]:  # column, its value, who wrote it
     "For each column of the row the step that gave it its value; nothing for a row that is not there."
     if life.state is None:
         return []
-    last = life.steps[-1].life
-    steps = [step for step in life.steps if step.life == last and step.state is not None and not step.before]
     wrote: dict[str, RowChange] = {}
-    had: Mapping[str, Any] = {}
-    for step in steps:
-        other = [name for name, value in step.state.items() if name not in had or not same(had[name], value)]
-        wrote |= dict.fromkeys([*(cell.column for cell in step.cells), *other], step)
-        had = step.state
+    previous: Mapping[str, Any] = {}
+    for step in life.steps:
+        state = step.state
+        if state is None or step.before or step.life != life.steps[-1].life:
+            continue
+        # the key, the commit time and the change sequence are no cells of a step
+        differing = [name for name in state if name not in previous or not same(previous[name], state[name])]
+        wrote |= dict.fromkeys([*(cell.column for cell in step.cells), *differing], step)
+        previous = state
     return [(name, value, wrote[name]) for name, value in life.state.items()]
 
 # %% ../../notebooks/10_history/15_questions.ipynb #27316361

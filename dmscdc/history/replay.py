@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
@@ -37,15 +35,15 @@ __all__ = ['POSITION', 'SET', 'BEFORE', 'AFTER', 'LAST', 'has_key', 'can_apply',
 # %% ../../notebooks/10_history/08_replay.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
     "Every column of the key has a value."
-    return F.expr(" and ".join([f"{quoted(k)} is not null" for k in key]) or "true")
+    return F.expr(" and ".join([f"{quoted(name)} is not null" for name in key]) or "true")
 
 
 def can_apply(
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
 ) -> SparkColumn:
     "A change with a known Op and a whole key; without a key only inserts."
-    known = F.coalesce(F.col(OP).isin(list(OPS) if key else ["I"]), F.lit(False))
-    return known & has_key(key)
+    is_known = F.coalesce(F.col(OP).isin(list(OPS) if key else ["I"]), F.lit(False))
+    return is_known & has_key(key)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #1d7e7bd2
 def order_text(
@@ -54,6 +52,7 @@ def order_text(
     sequence: SparkColumn,  # with a slash behind it; "" for rows that it does not order
 ) -> SparkColumn:
     "A change's place among all of the table: load number / 0 load, 1 change / sequence / name / path / row."
+    # a text, because it is shown and stored, and other code sorts by it
     kind, row = F.when(is_load, "/0/").otherwise("/1/"), F.lpad(F.col(ROW).cast("string"), 12, "0")
     return F.concat(number, kind, sequence, NAME, F.lit("/"), FILE, F.lit("/"), row)
 
@@ -67,11 +66,13 @@ def order_key(
     number: int,  # of the load
 ) -> SparkColumn:
     "The order of changes of a key. The sequence decides if every change of the key carries one."
-    is_load, decides = F.col(KIND) == "load", F.lit("")
+    is_load = F.col(KIND) == "load"
+    decides = F.lit("")
     if sequence:
-        valid, text = is_load | proves(sequence), digits_in(sequence)
-        every = F.bool_and(valid).over(Window.partitionBy(*map(quoted, key)))
-        decides = F.when(every & ~is_load, F.concat(text, F.lit("/"))).otherwise("")
+        is_valid = is_load | proves(sequence)
+        # two changes cannot be compared by the sequence if one has none
+        all_carry = F.bool_and(is_valid).over(Window.partitionBy(*map(quoted, key)))
+        decides = F.when(all_carry & ~is_load, F.concat(digits_in(sequence), F.lit("/"))).otherwise("")
     return order_text(F.lit(f"{number:06d}"), is_load, decides)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #39278255
@@ -87,21 +88,22 @@ def settled(
     "The changes without the ends of keys that another row had taken before."
     if MOVE not in changes.columns:
         return changes
-    line = Window.partitionBy(*map(quoted, key)).orderBy(order)
+    life = Window.partitionBy(*map(quoted, key)).orderBy(order)
     sequence = F.regexp_extract(order, SEQUENCE_IN_PLACE, 1)
     values = [quoted(name) for name in changes.columns if name.startswith(SET) or not name.startswith("_cdc_")]
     change = F.struct(MOVE, *values)
-    is_same = F.lag(change).over(line).eqNullSafe(change)
-    is_again = (sequence != "") & (sequence == F.lag(sequence).over(line)) & is_same  # a resumed task has sent it again
+    is_same = F.lag(change).over(life).eqNullSafe(change)
+    is_again = (sequence != "") & (sequence == F.lag(sequence).over(life)) & is_same  # a resumed task has sent it again
     changes = changes.withColumn(_TAKEN, F.coalesce(is_again, F.lit(False))).where(~F.col(_TAKEN)).drop(_TAKEN)
-    before = line.rowsBetween(Window.unboundedPreceding, -1)
-    joined = F.coalesce(F.lag(RUN).over(line) == F.col(RUN), F.lit(False))
-    follows = (F.lag(MOVE).over(line) == "in") & ((F.lag(FILE).over(line) == F.col(FILE)) | joined)
-    told = changes.withColumn(_ENDS, (F.col(MOVE) == "out") & F.coalesce(follows, F.lit(False)))
-    is_pair = F.col(_ENDS) | F.coalesce(F.lead(_ENDS).over(line), F.lit(False))
-    taken = F.coalesce(F.last(F.when(~is_pair, F.col(OP) != "D"), True).over(before), F.lit(False))
-    told = told.withColumn(_TAKEN, taken)
-    return told.where(~(F.coalesce(F.col(_ENDS), F.lit(False)) & F.col(_TAKEN))).drop(_ENDS, _TAKEN, MOVE, RUN)
+    # a row gives its key away right behind the row that has taken it: that other row stays
+    joined = F.coalesce(F.lag(RUN).over(life) == F.col(RUN), F.lit(False))
+    follows = (F.lag(MOVE).over(life) == "in") & ((F.lag(FILE).over(life) == F.col(FILE)) | joined)
+    marked = changes.withColumn(_ENDS, (F.col(MOVE) == "out") & F.coalesce(follows, F.lit(False)))
+    is_pair = F.col(_ENDS) | F.coalesce(F.lead(_ENDS).over(life), F.lit(False))
+    before = life.rowsBetween(Window.unboundedPreceding, -1)
+    was_there = F.coalesce(F.last(F.when(~is_pair, F.col(OP) != "D"), True).over(before), F.lit(False))
+    marked = marked.withColumn(_TAKEN, was_there)
+    return marked.where(~(F.coalesce(F.col(_ENDS), F.lit(False)) & F.col(_TAKEN))).drop(_ENDS, _TAKEN, MOVE, RUN)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #5480adf8
 BEFORE, AFTER = "_cdc_before", "_cdc_after"  # the row as a struct of the source's columns; null: there was none
@@ -117,17 +119,19 @@ def struct(values: Mapping[str, str]) -> SparkColumn:  # by name: SQL
 def carried(
     sets: ColumnGroups,
     without: Sequence[str] = (),  # columns that are kept apart
-    more: Sequence[str] = (),  # columns that go with each set
+    joined: Sequence[str] = (),  # columns that go with each set
     is_marked: bool = False,  # the rows have `_cdc_unlogged`
 ) -> dict[str, SparkColumn]:  # by name: a struct for each set, null where a change carries none of it
     "The values of a change in the columns that its file carries."
-    found = {}
+    structs = {}
+    # columns that the same files carry share a window: one for each column would carry all columns along each time
     for i, (groups, names) in enumerate(sets):
+        # a column that a file does not carry keeps its value; a null in a file is a null
         is_carried = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
         is_carried = is_carried & logs(names) if is_marked else is_carried
-        names = [*more, *[name for name in names if name not in without]]
-        found[f"{SET}{i}"] = F.when(is_carried, struct({name: quoted(name) for name in names}))
-    return found
+        columns = [*joined, *[name for name in names if name not in without]]
+        structs[f"{SET}{i}"] = F.when(is_carried, struct({name: quoted(name) for name in columns}))
+    return structs
 
 
 def _row_at(
@@ -136,9 +140,10 @@ def _row_at(
     sets: Mapping[str, str],  # of each set of columns: where its last value was put
 ) -> SparkColumn:
     "The row as a struct: its key, and of each column the last value in this life."
-    of = {name: sets[f"{SET}{i}"] for i, (_, names) in enumerate(files.sets) for name in names}
-    same = {name: f"if({found}.{_LIFE} = {_LIFE}, {found}.{quoted(name)}, null)" for name, found in of.items()}
-    return struct({c.name: quoted(c.name) if c.name in key else same[c.name] for c in files.schema})
+    places = {name: sets[f"{SET}{i}"] for i, (_, names) in enumerate(files.sets) for name in names}
+    values = {name: f"if({place}.{_LIFE} = {_LIFE}, {place}.{quoted(name)}, null)" for name, place in places.items()}
+    values |= {name: quoted(name) for name in key}
+    return struct({column.name: values[column.name] for column in files.schema})
 
 # %% ../../notebooks/10_history/08_replay.ipynb #859adaee
 def states(
@@ -149,30 +154,36 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
     "One row for each change that can be applied, with the table's row before and after it; our other columns stay."
-    ours = [name for name in rows.columns if name not in {*key, MOVE, RUN, UNLOGGED, *[c.name for c in files.schema]}]
+    source = {*key, MOVE, RUN, UNLOGGED, *[column.name for column in files.schema]}
+    names = [name for name in rows.columns if name not in source]
     if not key:
-        return _inserts(rows, files, number).select(*ours, POSITION, BEFORE, AFTER, LAST)
-    at = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)
-    earlier = at.rowsBetween(Window.unboundedPreceding, -1)
-    deletes, upsert = F.count(F.when(F.col(OP) == "D", 1)).over(earlier), F.col(OP) != "D"
+        return _inserts(rows, files, number).select(*names, POSITION, BEFORE, AFTER, LAST)
+    upto_this = Window.partitionBy(*map(quoted, key)).orderBy(POSITION)
+    earlier = upto_this.rowsBetween(Window.unboundedPreceding, -1)
+    upsert = F.col(OP) != "D"
     changes = rows.where(can_apply(key)).withColumn(POSITION, order_key(key, sequence, number))
     changes = settled(changes, key, POSITION)
+    # values from before a deletion do not come back with the next insert: each deletion begins another life
+    lives = F.count(F.when(F.col(OP) == "D", 1)).over(earlier)
     sets = carried(files.sets, key, [_LIFE], UNLOGGED in rows.columns)
-    found = {LAST: F.lead(POSITION).over(at).isNull()}
-    was, now = ({name: f"{name}_{when}" for name in sets} for when in ("was", "now"))
-    for names, line in ((was, earlier), (now, at)):
-        found |= {then: F.last(name, True).over(line) for name, then in names.items()}
-    found[_LIVED] = F.last(F.when(upsert, F.col(_LIFE)), True).over(earlier) == F.col(_LIFE)
-    changes = changes.withColumn(_LIFE, deletes).withColumns(sets).withColumns(found)
-    images = {BEFORE: F.when(F.col(_LIVED), _row_at(files, key, was)), AFTER: F.when(upsert, _row_at(files, key, now))}
-    return changes.withColumns(images).select(*ours, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
+    before = {name: f"{name}_was" for name in sets}
+    after = {name: f"{name}_now" for name in sets}
+    columns = {LAST: F.lead(POSITION).over(upto_this).isNull()}
+    for places, line in ((before, earlier), (after, upto_this)):
+        columns |= {place: F.last(name, True).over(line) for name, place in places.items()}
+    columns[_LIVED] = F.last(F.when(upsert, F.col(_LIFE)), True).over(earlier) == F.col(_LIFE)
+    changes = changes.withColumn(_LIFE, lives).withColumns(sets).withColumns(columns)
+    row_before = F.when(F.col(_LIVED), _row_at(files, key, before))
+    row_after = F.when(upsert, _row_at(files, key, after))
+    changes = changes.withColumns({BEFORE: row_before, AFTER: row_after})
+    return changes.select(*names, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
 
 
 def _inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
     "For a table without a key: every insert is a row of its own."
-    row = struct({c.name: quoted(c.name) for c in files.schema})
-    ours = {POSITION: order_key((), "", number), AFTER: row, LAST: F.lit(True)}
-    return rows.where(can_apply(())).withColumns(ours).withColumn(BEFORE, F.when(F.lit(False), row))
+    row = struct({column.name: quoted(column.name) for column in files.schema})
+    columns = {POSITION: order_key((), "", number), AFTER: row, LAST: F.lit(True)}
+    return rows.where(can_apply(())).withColumns(columns).withColumn(BEFORE, F.when(F.lit(False), row))
 
 # %% ../../notebooks/10_history/08_replay.ipynb #30b9b9d3
 def every_state(
@@ -185,22 +196,25 @@ def every_state(
     "The states of a whole table."
     if not key:
         return states(rows, key, files, sequence, number)
-    whole, is_load = rows.where(can_apply(key)), F.col(KIND) == "load"
-    changes = whole.where(~is_load)
-    named = changes.select(*map(quoted, key)).distinct()
-    load, moved = [only(whole.where(is_load), named, key, how) for how in ("left_anti", "left_semi")]
-    told = states(moved.unionByName(changes), key, files, sequence, number)
-    return told.unionByName(_inserts(load, files, number).select(*map(quoted, told.columns)))
+    rows = rows.where(can_apply(key))
+    is_load = F.col(KIND) == "load"
+    changes = rows.where(~is_load)
+    keys = changes.select(*map(quoted, key)).distinct()
+    # most load rows are named by no change: they need no place in any order
+    unchanged = only(rows.where(is_load), keys, key, "left_anti")
+    moved = only(rows.where(is_load), keys, key).unionByName(changes)
+    lives = states(moved, key, files, sequence, number)
+    return lives.unionByName(_inserts(unchanged, files, number).select(*map(quoted, lives.columns)))
 
 
 def only(
     rows: DataFrame,
-    named: DataFrame,  # keys
+    keys: DataFrame,
     key: Sequence[str],
     how: str = "left_semi",  # "left_anti" for all others
 ) -> DataFrame:  # the same columns
     "The rows of some keys."
-    return rows.join(named, list(key), how).select(*map(quoted, rows.columns))
+    return rows.join(keys, list(key), how).select(*map(quoted, rows.columns))
 
 
 def is_present() -> SparkColumn:
@@ -208,9 +222,9 @@ def is_present() -> SparkColumn:
     return F.col(LAST) & F.col(AFTER).isNotNull()
 
 
-def current_rows(told: DataFrame) -> DataFrame:  # the source's columns, _cdc_file, _cdc_row
+def current_rows(lives: DataFrame) -> DataFrame:  # the source's columns, _cdc_file, _cdc_row
     "The table after all changes of `every_state`."
-    return told.where(is_present()).select(f"{AFTER}.*", FILE, ROW)
+    return lives.where(is_present()).select(f"{AFTER}.*", FILE, ROW)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #636ee8fc
 _RANGED = ("tinyint", "smallint", "int", "bigint", "string")  # statistics prune; by days Spark loses those of 1582
@@ -218,21 +232,23 @@ _RANGED = ("tinyint", "smallint", "int", "bigint", "string")  # statistics prune
 
 def _in_range(
     rows: DataFrame,
-    named: DataFrame,  # keys
+    keys: DataFrame,
     key: Sequence[str],
     files: ChangeFiles,
 ) -> DataFrame:
     "Rows between the least and the greatest of each key column. One row comes back."
-    types = {c.name: c.type for c in files.schema}
-    of = [k for k in key if types[k] in _RANGED or types[k].startswith("decimal")]
-    if not of:
+    types = {column.name: column.type for column in files.schema}
+    ranged = [name for name in key if types[name] in _RANGED or types[name].startswith("decimal")]
+    if not ranged:
         return rows
-    ends = [end(quoted(k)).alias(f"{end.__name__}{i}") for i, k in enumerate(of) for end in (F.min, F.max)]
-    found = named.agg(*ends).collect()[0]
-    if found[0] is None:
+    ends = [end(quoted(name)).alias(f"{end.__name__}{i}") for i, name in enumerate(ranged) for end in (F.min, F.max)]
+    # Parquet's statistics skip most of the rest if files are sorted by key
+    bounds = keys.agg(*ends).collect()[0]
+    if bounds[0] is None:
         return rows.limit(0)
-    kept = [F.col(quoted(k)).between(F.lit(found[2 * i]), F.lit(found[2 * i + 1])) for i, k in enumerate(of)]
-    return rows.where(reduce(and_, kept))
+    for i, name in enumerate(ranged):
+        rows = rows.where(F.col(quoted(name)).between(F.lit(bounds[2 * i]), F.lit(bounds[2 * i + 1])))
+    return rows
 
 
 def touched(
@@ -242,8 +258,8 @@ def touched(
 ) -> DataFrame:  # the same columns
     "Every change of the keys of new changes."
     valid = rows.where(can_apply(key))
-    named = valid.where(F.col(KIND) == "new").select(*map(quoted, key)).distinct()
-    return only(_in_range(valid, named, key, files), named, key)
+    keys = valid.where(F.col(KIND) == "new").select(*map(quoted, key)).distinct()
+    return only(_in_range(valid, keys, key, files), keys, key)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #0aa3e79a
 def key_only(
@@ -251,4 +267,6 @@ def key_only(
     files: ChangeFiles,
 ) -> SparkColumn:
     "A row of which only the key is known."
-    return struct({c.name: quoted(c.name) if c.name in key else f"cast(null as {c.type})" for c in files.schema})
+    # if a row was deleted before the first change that is known, only its key is
+    values = {column.name: f"cast(null as {column.type})" for column in files.schema}
+    return struct(values | {name: quoted(name) for name in key})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -59,129 +60,146 @@ class Matches:
 def _said(
     table: TableRef,
     files: Sequence[RawFile],
-    what: str,  # about them
+    predicate: str,  # about them
 ) -> list[str]:
     "A sentence about files, or none if there are no files."
     if not files:
         return []
-    more = f" and {len(files) - 1:,} more" if files[1:] else ""
-    return [f"{table}: {files[0].path}{more} {what}"]
+    count = f" and {len(files) - 1:,} more" if files[1:] else ""
+    return [f"{table}: {files[0].path}{count} {predicate}"]
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-013
 _Hit = tuple[int, int, dict[str, Any], str]  # number of the key, row of the file, values, move
 
 
 def _with_moves(
-    index: KeyIndex, file: RawFile, url: str, asked: Query, hits: Sequence[_Hit], load: Mapping[str, str]
+    index: KeyIndex, file: RawFile, url: str, query: Query, hits: Sequence[_Hit], load: Mapping[str, str]
 ) -> list[_Hit]:
     "The rows of a file, and those that gave the key away, where before images tell it."
-    kept = index.get(file)
-    images = before_images(kept.names if kept and not file.is_load else (), asked.columns, load)
+    stats = index.get(file)
+    images = before_images(stats.names if stats and not file.is_load else (), query.columns, load)
     if not images:
         return list(hits)
-    keys = [{before: key[name] for name, before in images.items()} for key in asked.keys]
-    had = [hit for hit in look(index.before(tuple(images.values())), file, url, Query(tuple(images.values()), keys))]
-    here, before = {hit[:2] for hit in hits}, {hit[:2] for hit in had}
-    told = []
+    columns = tuple(images.values())
+    keys = [{image: key[name] for name, image in images.items()} for key in query.keys]
+    former = look(index.before(columns), file, url, Query(columns, keys))
+    at_new_key = {(number, row) for number, row, *_ in hits}
+    at_former_key = {(number, row) for number, row, _ in former}
+    moves = []
     for number, row, values, _ in hits:
-        old = {name: values[image] for name, image in images.items()}
-        came = values.get(OP) == "U" and None not in old.values() and (number, row) not in before
-        told.append((number, row, values, f"from {_key_words(old)}" if came else ""))
-    for number, row, values in had:
-        new, old = {n: values[n] for n in images}, {n: values[image] for n, image in images.items()}
-        if values.get(OP) == "U" and (number, row) not in here:
-            told.append((number, row, {**values, **old, OP: "D"}, f"to {_key_words(new)}"))
-    return sorted(told, key=lambda hit: hit[1])
+        former_key = {name: values[image] for name, image in images.items()}
+        has_moved = values.get(OP) == "U" and None not in former_key.values() and (number, row) not in at_former_key
+        moves.append((number, row, values, f"from {_key_words(former_key)}" if has_moved else ""))
+    for number, row, values in former:
+        if values.get(OP) == "U" and (number, row) not in at_new_key:
+            # for the key that it gave away, an update of the key is a deletion
+            former_key = {name: values[image] for name, image in images.items()}
+            new_key = {name: values[name] for name in images}
+            moves.append((number, row, {**values, **former_key, OP: "D"}, f"to {_key_words(new_key)}"))
+    return sorted(moves, key=lambda hit: hit[1])
 
 
 def _key_words(key: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in key.items())
 
 # %% ../../notebooks/10_history/03_row.ipynb #bc6b508b
-def _moves_in(past: Changelog, file: RawFile, key: Sequence[str]) -> np.ndarray:
+def _moves_in(changelog: Changelog, file: RawFile, key: Sequence[str]) -> np.ndarray:
     "For each row of a change file, whether it is an update that changed the key."
-    found = read_raw(open_raw(past.urls[file.path], file.path), file.path)
-    moved = np.zeros(found.num_rows, bool)
-    for name, before in before_images(found.column_names, key).items():
-        differs = pc.not_equal(found[name], found[before].cast(found[name].type))
+    rows = read_raw(open_raw(changelog.urls[file.path], file.path), file.path)
+    moved = np.zeros(rows.num_rows, bool)
+    for name, before in before_images(rows.column_names, key).items():
+        differs = pc.not_equal(rows[name], rows[before].cast(rows[name].type))
         moved |= pc.fill_null(differs, False).to_numpy()
-    return moved & pc.fill_null(pc.equal(found[OP], "U"), False).to_numpy() if OP in found.column_names else moved
+    return moved & pc.fill_null(pc.equal(rows[OP], "U"), False).to_numpy() if OP in rows.column_names else moved
 
 
-def _with_joins(past: Changelog, asked: Query, rows: Sequence[RawChange]) -> list[RawChange]:
+def _with_joins(changelog: Changelog, query: Query, rows: Sequence[RawChange]) -> list[RawChange]:
     "The rows of a key; DMS may have divided one statement over two files, see `changes/fold`."
-    told = list(rows)
-    for at, (one, other) in enumerate(zip(rows, rows[1:]), 1):
-        if not (one.move.startswith("from ") and other.move.startswith("to ") and one.file != other.file):
+    joined = list(rows)
+    for index, (earlier, later) in enumerate(zip(rows, rows[1:]), 1):
+        if not (earlier.move.startswith("from ") and later.move.startswith("to ") and earlier.file != later.file):
             continue
-        between = [f for f in past.changes if one.file.order <= f.order <= other.file.order]
-        moves = [_moves_in(past, file, asked.columns) for file in between]
-        moves[0], moves[-1] = moves[0][one.row :], moves[-1][: other.row + 1]
-        told[at] = replace(other, joined=all(part.all() for part in moves))
-    return told
+        # one statement changed both keys if nothing but changes of the key stands between
+        files = [file for file in changelog.changes if earlier.file.order <= file.order <= later.file.order]
+        moves = [_moves_in(changelog, file, query.columns) for file in files]
+        moves[0] = moves[0][earlier.row :]
+        moves[-1] = moves[-1][: later.row + 1]
+        joined[index] = replace(later, joined=all(part.all() for part in moves))
+    return joined
+
+
+def _change_of(
+    changelog: Changelog,
+    file: RawFile,
+    place: int,  # of the file among all
+    row: int,
+    values: Mapping[str, Any],  # as `look` has them
+    move: str,
+) -> RawChange:
+    "A row as the lake would hold it."
+    op = "I" if file.is_load else values.get(OP)
+    is_whole = bool(values.get(WHOLE_ROW))
+    values = {name: value for name, value in values.items() if name not in (OP, WHOLE_ROW)}
+    for name, value in values.items():
+        if name.upper() == STANDARD and isinstance(value, Decimal):
+            values[name] = str(value)
+    return RawChange(file, changelog.stored_name(file), row, op, values, place, move, is_whole)
 
 
 def find_rows(
-    past: Changelog,
-    asked: Query,
+    changelog: Changelog,
+    query: Query,
     index: KeyIndex,  # of the same columns
     is_key: bool = True,  # of the table: changes of the key are followed
 ) -> Matches:
     "The rows of some keys in all files of the changelog, also in those before the load. Raises `BadKey`."
-    files = (*past.before, *past.files)
-    loads, rows, broken = set(past.load), [[] for _ in asked.keys], []
-    load = {f.path: past.urls[f.path] for f in past.load[:1]}
+    files = (*changelog.before, *changelog.files)
+    urls = changelog.urls
+    load = {file.path: urls[file.path] for file in changelog.load[:1]}
+    rows: list[list[RawChange]] = [[] for _ in query.keys]
+    errors: dict[RawFile, str] = {}
 
-    def one(file: RawFile) -> list[_Hit]:
+    def hits_of(file: RawFile) -> list[_Hit]:
         try:
-            hits = [(*hit, "") for hit in look(index, file, past.urls[file.path], asked)]
-            return _with_moves(index, file, past.urls[file.path], asked, hits, load) if is_key else hits
+            hits = [(*hit, "") for hit in look(index, file, urls[file.path], query)]
+            return _with_moves(index, file, urls[file.path], query, hits, load) if is_key else hits
         except (pa.ArrowException, OSError, Refused, UnicodeDecodeError) as error:
-            broken.append((file, str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")))
+            errors[file] = str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")
             return []
 
-    places = past.urls.lying() if isinstance(past.urls, ReadableUrls) else past.urls.values()
+    places = urls.lying() if isinstance(urls, ReadableUrls) else urls.values()
+    # a bucket answers many requests at once; one disk is not faster for it
     with ThreadPoolExecutor(32 if any(map(is_bucket, places)) else 4) as pool:
-        for place, (file, hits) in enumerate(zip(files, pool.map(one, files))):
-            name = f"{file.path}#{past.number}" if file in loads else file.path
+        for place, (file, hits) in enumerate(zip(files, pool.map(hits_of, files))):
             for number, row, values, move in hits:
-                if row in past.hidden.get(file.path, ()):
-                    continue
-                op = "I" if file in loads else values.get(OP)
-                values = {
-                    n: str(v) if n.upper() == STANDARD and isinstance(v, Decimal) else v
-                    for n, v in values.items()
-                    if n != OP
-                }
-                is_whole = bool(values.pop(WHOLE_ROW, False))
-                rows[number].append(RawChange(file, name, row, op, values, place, move, is_whole))
-    rows = [_with_joins(past, asked, one) for one in rows]
-    lacking = _check_files(past, asked, index)
-    broken.sort(key=lambda one: files.index(one[0]))
-    lost = [file for file, _ in broken]
-    known = "From there on only what later files carry is known"
-    words = _said(past.table, lost, f"cannot be read: {broken[0][1]}. {known}") if broken else []
-    return Matches(tuple(map(tuple, rows)), (*words, *lacking), tuple(lost))
+                if row not in changelog.hidden.get(file.path, ()):
+                    rows[number].append(_change_of(changelog, file, place, row, values, move))
+    lacking = _check_files(changelog, query, index)
+    broken = tuple(file for file in files if file in errors)
+    start = "From there on only what later files carry is known"
+    words = _said(changelog.table, broken, f"cannot be read: {errors[broken[0]]}. {start}") if broken else []
+    joined = (tuple(_with_joins(changelog, query, changes)) for changes in rows)
+    return Matches(tuple(joined), (*words, *lacking), broken)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-014
 def _check_files(
-    past: Changelog,
-    asked: Query,
+    changelog: Changelog,
+    query: Query,
     index: KeyIndex,  # after all files were looked at
 ) -> list[str]:  # a sentence about files without a key column
     "Raises `BadKey` for a column that no file has, and for a value that no file can hold."
-    looked = {f: kept for f in (*past.before, *past.files) if (kept := index.get(f))}
-    names = dict.fromkeys(name for kept in looked.values() for name in kept.names if name != OP)
-    odd = [name for name in asked.columns if name not in names]
+    looked = {file: stats for file in (*changelog.before, *changelog.files) if (stats := index.get(file))}
+    names = dict.fromkeys(name for stats in looked.values() for name in stats.names if name != OP)
+    odd = [name for name in query.columns if name not in names]
     if odd and looked:
-        raise BadKey(f"{past.table}: no file carries {', '.join(odd)}; they carry {', '.join(names)}")
-    for number, words in asked.odd.items():
-        if number not in asked.fitting:
-            key = ", ".join(f"{name}={value}" for name, value in asked.keys[number].items())
-            raise BadKey(f"{past.table}: {key} names no row: {words}")
-    without = [f for f, kept in looked.items() if not kept.kinds]
-    lacks = f"without {', '.join(asked.columns)}: what it changed of the row cannot be told"
-    return _said(past.table, without, lacks)
+        raise BadKey(f"{changelog.table}: no file carries {', '.join(odd)}; they carry {', '.join(names)}")
+    for number, words in query.odd.items():
+        if number not in query.fitting:
+            key = ", ".join(f"{name}={value}" for name, value in query.keys[number].items())
+            raise BadKey(f"{changelog.table}: {key} names no row: {words}")
+    without = [file for file, stats in looked.items() if not stats.kinds]
+    lacks = f"without {', '.join(query.columns)}: what it changed of the row cannot be told"
+    return _said(changelog.table, without, lacks)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-019
 def sequence_of(
@@ -189,17 +207,19 @@ def sequence_of(
 ) -> str:  # its column, or ""
     "The column in which every change row carries a change sequence."
     rows = list(rows)
-    values = [(row.file.name, row.values) for row in rows if not row.file.is_load]
-    filled = {n for row in rows if row.file.is_load for n, value in row.values.items() if value}
-    names = values[0][1] if values else ()
-    full = (n for n in names if all(is_sequence(v.get(n), n, file) for file, v in values) and n not in filled)
-    return next(full, "")
+    changes = [row for row in rows if not row.file.is_load]
+    # a column that a load has filled is the source's, whatever its values look like
+    filled = {name for row in rows if row.file.is_load for name, value in row.values.items() if value}
+    for name in changes[0].values if changes else ():
+        if name not in filled and all(is_sequence(row.values.get(name), name, row.file.name) for row in changes):
+            return name
+    return ""
 
 
-def _is_again(last: RawChange, row: RawChange, sequence: str) -> bool:
+def _is_again(previous: RawChange, row: RawChange, sequence: str) -> bool:
     "Whether a resumed task has sent a change again."
-    is_load = last.file.is_load or row.file.is_load
-    alike = (last.op, last.move, last.values) == (row.op, row.move, row.values)
+    is_load = previous.file.is_load or row.file.is_load
+    alike = (previous.op, previous.move, previous.values) == (row.op, row.move, row.values)
     return alike and not is_load and sequence in row.values
 
 
@@ -210,6 +230,7 @@ def in_order(
     "Changes in the order in which they happened."
 
     def order(row: RawChange) -> tuple:
+        # load rows first; the sequence counts the changes of the whole task
         counted = digits_of(row.values[sequence]) if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
@@ -218,18 +239,21 @@ def in_order(
 
 def _settled(rows: Iterable[RawChange], sequence: str) -> list[RawChange]:
     "The changes of a key without the ends that are void: another row had taken the key before, see `changes/fold`."
-    told, is_there, was_there, last = [], False, False, None
+    settled: list[RawChange] = []
+    is_there = was_there = False
+    previous: RawChange | None = None
     for row in rows:
-        if last and sequence and _is_again(last, row, sequence):
-            told.append(row)  # changes nothing
+        if previous and sequence and _is_again(previous, row, sequence):
+            settled.append(row)  # changes nothing
             continue
-        came = last and last.move.startswith("from ") and (last.file == row.file or row.joined)
-        ends = row.move.startswith("to ") and came
+        follows = previous and previous.move.startswith("from ") and (previous.file == row.file or row.joined)
+        ends = row.move.startswith("to ") and follows
         if not (ends and was_there):
-            told.append(row)
-            was_there, is_there = is_there, is_there if row.op not in ("I", "U", "D") else row.op != "D"
-        last = row
-    return told
+            settled.append(row)
+            was_there = is_there
+            is_there = row.op != "D" if row.op in ("I", "U", "D") else is_there
+        previous = row
+    return settled
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-022
 def _committed(
@@ -238,31 +262,31 @@ def _committed(
     stamp: str,  # column of the commit time, or ""
 ) -> datetime | None:  # UTC; None where the row does not tell
     "When the source committed a change; not known for a load row, which has the time of the copy."
-    if row.file.is_load or not (stamp or sequence):
-        return None
-    value = row.values.get(stamp) if stamp else row.values.get(sequence)
-    try:
-        if isinstance(value, datetime):
-            return utc(value)
-        if stamp:
+    value = None if row.file.is_load else row.values.get(stamp or sequence)
+    if isinstance(value, datetime):
+        return utc(value)
+    with suppress(TypeError, ValueError):
+        if value is not None and stamp:
             return utc(datetime.fromisoformat(value))
-        return utc(datetime.strptime(f"{digits_of(value)[:16]}0000", "%Y%m%d%H%M%S%f"))
-    except (TypeError, ValueError):
-        return None
+        if value is not None:
+            return utc(datetime.strptime(f"{digits_of(value)[:16]}0000", "%Y%m%d%H%M%S%f"))
+    return None
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-024
 def late_files(
-    past: Changelog,
+    changelog: Changelog,
 ) -> set[RawFile]:
     "Change files that were put after one that sorts behind them."
-    first, late = float("inf"), set()  # when the first of those behind was put
-    for file in reversed((*past.before, *past.changes)):
-        if file.path in past.moved:
+    late = set()
+    earliest = float("inf")  # when the first of those behind was put
+    # a file is late if it was put after one that sorts behind it
+    for file in reversed(changelog.every_change):
+        if file.path in changelog.moved:
             continue
-        if file.time > first:
+        if file.time > earliest:
             late.add(file)
         if is_first_put(file):
-            first = min(first, file.time)
+            earliest = min(earliest, file.time)
     return late
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-027
@@ -315,15 +339,15 @@ class Row:
 
     def cells(self, new: Mapping[str, Any], quiet: Container[str]) -> tuple[Cell, ...]:
         "The columns that a change makes different, without some."
-        old = self.values or {}
-        known = {name: self.is_whole or name in old for name in new}
-        differ = (name for name, value in new.items() if not known[name] or not same(old.get(name), value))
-        return tuple(Cell(name, old.get(name), new[name], known[name]) for name in differ if name not in quiet)
+        before = self.values or {}
+        is_known = {name: self.is_whole or name in before for name in new}
+        differ = (name for name, value in new.items() if not is_known[name] or not same(before.get(name), value))
+        return tuple(Cell(name, before.get(name), new[name], is_known[name]) for name in differ if name not in quiet)
 
 
-def same(a: Any, b: Any) -> bool:
+def same(value: Any, counterpart: Any) -> bool:
     "Equal values; a NaN equals itself."
-    return a == b or (a != a and b != b)
+    return value == counterpart or (value != value and counterpart != counterpart)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-030
 AGAIN, THERE = "inserted again", "insert of a row that was there"
@@ -347,13 +371,19 @@ def meaning(
     is_different: bool,
 ) -> str:
     "What a change means for a row."
-    unknown, there = row.values is None and not row.is_whole, row.values is not None
+    is_there = row.values is not None
+    is_unknown = not is_there and not row.is_whole
+    changed = is_there and is_different
     if op == "D":
-        return "deleted" if there or unknown else GONE
+        return "deleted" if is_there or is_unknown else GONE
+    if op == "U" and (is_unknown or changed):
+        return "updated"
     if op == "U":
-        return "updated" if unknown or (there and is_different) else NOTHING if there else LOST
+        return NOTHING if is_there else LOST
+    if op == "I" and is_there:
+        return THERE if changed else NOTHING
     if op == "I":
-        return (THERE if is_different else NOTHING) if there else AGAIN if row.lives else "inserted"
+        return AGAIN if row.lives else "inserted"
     return f"no change: its Op is {op!r}"
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-031
@@ -370,25 +400,14 @@ def after(row: Row, raw: RawChange) -> Row:
     if op not in ("I", "U"):
         return row
     begins = row.values is None
-    whole = row.is_whole or (begins and op == "I")
-    return Row({**(row.values or {}), **values}, whole, row.lives + begins)
+    # a row that begins with an insert is known whole, one that begins with an update is not
+    is_whole = row.is_whole or (begins and op == "I")
+    return Row({**(row.values or {}), **values}, is_whole, row.lives + begins)
 
 
 def _unknown(row: Row) -> Row:
     "The row after changes that cannot be read: it may still be there, in the same life."
     return Row(None, False, row.lives - (row.values is not None))
-
-# %% ../../notebooks/10_history/03_row.ipynb #1fc77604
-def _move_words(raw: RawChange) -> str:
-    "What a change of the key means for the row under this key; empty for other changes."
-    if not raw.move:
-        return ""
-    return f"key changed, {raw.move}"
-
-
-def _put_at(past: Changelog, file: RawFile) -> datetime | None:
-    "When a file was put; None for a moved file, whose time is that of the move."
-    return None if file.path in past.moved else moment(file.time)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-033
 @dataclass(frozen=True)
@@ -405,43 +424,48 @@ class RowLife:
         "The row after the last step; None if it does not exist."
         return self.steps[-1].state if self.steps and not self.steps[-1].before else None
 
-# %% ../../notebooks/10_history/03_row.ipynb #cell-034
-#| export
-
 # %% ../../notebooks/10_history/03_row.ipynb #33062c67
 def steps_of(
-    past: Changelog,
+    changelog: Changelog,
     rows: Iterable[RawChange],  # of one key
     late: Container[RawFile],  # as `late_files` tells
     stamp: str = "",  # column of the commit time, if there is one
-    key: Container[str] = (),  # its columns, which never differ
+    key: Iterable[str] = (),  # its columns, which never differ
     broken: Sequence[RawFile] = (),  # files that could not be read, and may hold changes of the row
     keyless: Keyless | None = None,  # of a table without a key: each row that a file inserts is another row
 ) -> list[RowChange]:
     "One key's rows as steps."
-    rows, early, steps, whole = list(rows), {*past.before}, [], past.is_whole and not {*broken} & {*past.load}
-    gaps = [at for at, f in enumerate((*past.before, *past.files)) if not f.is_load and f in broken] if broken else []
+    rows = list(rows)
     sequence = sequence_of(rows)
     quiet = {*filter(None, (sequence, stamp)), *key}
-    old, new = ([r for r in rows if (r.file in early) == flag] for flag in (True, False))
-    for part, row in ((old, Row(None, False)), (new, Row(None, whole))):
-        for raw in in_order(part, sequence):
+    early = {*changelog.before}
+    files = enumerate((*changelog.before, *changelog.files)) if broken else ()
+    gaps = [place for place, file in files if not file.is_load and file in broken]
+    is_whole = changelog.is_whole and not {*broken} & {*changelog.load}
+    steps: list[RowChange] = []
+    # the load begins anew: what was known of the row before it does not count behind it
+    for is_early, row in ((True, Row(None, False)), (False, Row(None, is_whole))):
+        for raw in in_order([raw for raw in rows if (raw.file in early) == is_early], sequence):
             if gaps and gaps[0] < raw.place:
-                gaps, row = [at for at in gaps if at > raw.place], _unknown(row)
+                # a file that cannot be read stands between: what it changed is unknown
+                gaps = [place for place in gaps if place > raw.place]
+                row = _unknown(row)
             row = Row() if keyless else row
             cells = row.cells(values_on(row, raw), quiet) if raw.op in ("I", "U") else ()
-            meant = _move_words(raw) or meaning(row, raw.op, bool(cells))
-            meant, row = keyless and keyless.meaning(raw.op) or meant, after(row, raw)
+            meant = f"key changed, {raw.move}" if raw.move else meaning(row, raw.op, bool(cells))
+            meant = keyless and keyless.meaning(raw.op) or meant
+            row = after(row, raw)
             row = Row() if keyless is Keyless.LEFT_OUT and raw.op != "I" else row
-            at = _committed(raw, sequence, stamp), raw.file.stamp, _put_at(past, raw.file), raw.file in late
-            number, lives = len(steps) + 1, row.lives
-            step = RowChange(number, raw.name, raw.row, raw.op, meant, cells, row.values, lives, part is old, *at)
-            steps.append(step)
+            change = (raw.name, raw.row, raw.op, meant, cells, row.values, row.lives, is_early)
+            # a file that was moved to an archive has the time of the move
+            put_time = None if raw.file.path in changelog.moved else moment(raw.file.time)
+            times = (_committed(raw, sequence, stamp), raw.file.stamp, put_time)
+            steps.append(RowChange(len(steps) + 1, *change, *times, raw.file in late))
     return steps
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-036
 def states_of(
-    past: Changelog,
+    changelog: Changelog,
     keys: Sequence[Mapping[str, Any]],  # each with the same columns
     *,
     index: KeyIndex | None = None,  # of earlier questions about these columns
@@ -451,34 +475,38 @@ def states_of(
     if not keys:
         return []
     columns = tuple(keys[0])
-    found = find_rows(past, Query(columns, keys), index or KeyIndex(columns))
-    words, late = (*past.gaps, *found.words), late_files(past)
-    told = (tuple(steps_of(past, rows, late, stamp, columns, found.broken)) for rows in found.rows)
-    begins = without(past, found.broken).begins
-    return [RowLife(key, steps, begins, words) for key, steps in zip(keys, told)]
+    matches = find_rows(changelog, Query(columns, keys), index or KeyIndex(columns))
+    words, late = (*changelog.gaps, *matches.words), late_files(changelog)
+    lives = (tuple(steps_of(changelog, rows, late, stamp, columns, matches.broken)) for rows in matches.rows)
+    begins = without(changelog, matches.broken).begins
+    return [RowLife(key, steps, begins, words) for key, steps in zip(keys, lives)]
 
 
-def without(past: Changelog, broken: Sequence[RawFile]) -> Changelog:
+def without(changelog: Changelog, broken: Sequence[RawFile]) -> Changelog:
     "The changelog without files that cannot be read."
-    load, changes = (tuple(f for f in part if f not in broken) for part in (past.load, past.changes))
-    return replace(past, load=load, changes=changes, is_whole=past.is_whole and load == past.load)
+    load = tuple(file for file in changelog.load if file not in broken)
+    changes = tuple(file for file in changelog.changes if file not in broken)
+    return replace(changelog, load=load, changes=changes, is_whole=changelog.is_whole and load == changelog.load)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-040
 def between(
-    past: Changelog,
+    changelog: Changelog,
     since: datetime | None = None,  # UTC, of the files' closing; of the load files' being put
     until: datetime | None = None,
 ) -> Changelog:
     "The changelog of a time span, with a note about the files that were left out."
 
     def inside(file: RawFile) -> bool:
-        at = file.stamp or moment(file.time)
-        return (since is None or at >= since) and (until is None or at <= until)
+        time = file.stamp or moment(file.time)
+        return (since is None or time >= since) and (until is None or time <= until)
 
-    load, changes, before = (tuple(filter(inside, part)) for part in (past.load, past.changes, past.before))
-    left = len(past.files) + len(past.before) - len(load) - len(changes) - len(before)
-    if not left:
-        return past
-    words = f"{past.table}: {left:,} file{'s' * (left != 1)} of another time were not read"
-    whole = past.is_whole and not (since and any((f.stamp or moment(f.time)) < since for f in past.files))
-    return replace(past, load=load, changes=changes, before=before, is_whole=whole, gaps=(*past.gaps, words))
+    parts = (changelog.load, changelog.changes, changelog.before)
+    load, changes, before = (tuple(filter(inside, part)) for part in parts)
+    count = sum(map(len, parts)) - len(load) - len(changes) - len(before)
+    if not count:
+        return changelog
+    words = f"{changelog.table}: {count:,} file{'s' * (count != 1)} of another time were not read"
+    is_cut = since and any((file.stamp or moment(file.time)) < since for file in changelog.files)
+    is_whole = changelog.is_whole and not is_cut
+    gaps = (*changelog.gaps, words)
+    return replace(changelog, load=load, changes=changes, before=before, is_whole=is_whole, gaps=gaps)

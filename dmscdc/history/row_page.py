@@ -41,6 +41,7 @@ def shown(value: Any) -> str:
         text = value.isoformat(" ").removesuffix("+00:00")
     else:
         text = str(value)
+    # a text that could be taken for a null is quoted
     is_plain = text.isprintable() and text == text.strip() and text not in ("", "null", "–", "?")
     text = text if is_plain or not isinstance(value, str) else repr(text)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
@@ -53,10 +54,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    return value.hex() if isinstance(value, bytes) else str(value) if isinstance(value, Decimal) else value.isoformat()
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, Decimal) else value.isoformat()
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-012
 def when(
@@ -86,7 +89,7 @@ def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not ther
     return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
 
 
-WITHOUT_KEY = tuple(one.meaning("U") for one in Keyless)
+WITHOUT_KEY = tuple(keyless.meaning("U") for keyless in Keyless)
 
 
 def _changes_of(step: RowChange) -> list[str]:
@@ -97,9 +100,9 @@ def _changes_of(step: RowChange) -> list[str]:
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
 def step_line(step: RowChange) -> dict[str, Any]:
     "A step as a line of a table."
-    made = _later(step, utc(datetime.fromisoformat(step.known.at))) if step.known else ""
+    committed = _later(step, utc(datetime.fromisoformat(step.known.at))) if step.known else ""
     before = f" (put aside in commit {step.known.aside})" if step.known and step.known.aside else ""
-    put = _later(step, step.put)
+    arrived = _later(step, step.put)
     return {
         "step": step.number,
         "life": f"{step.life}, before the load" if step.before else step.life,
@@ -109,8 +112,8 @@ def step_line(step: RowChange) -> dict[str, Any]:
         "changes": "; ".join(_changes_of(step)),
         "file": step.file,
         "row": step.row + 1,
-        "put": f"late, {put}" if step.is_late else put,
-        "in the lake since": f"commit {step.known.number}, {made}{before}" if step.known else "",
+        "put": f"late, {arrived}" if step.is_late else arrived,
+        "in the lake since": f"commit {step.known.number}, {committed}{before}" if step.known else "",
     }
 
 
@@ -123,34 +126,37 @@ def lake_sentence(audit: RowAudit) -> str:
     "The lake's row, and whether it is what the files say."
     if audit.head is None:
         return "The lake holds no commit of this table."
-    row = audit.rows[0] if audit.rows else None
-    where = f"The lake (commit {audit.head.number})"
-    is_there = f"{where} does not hold the row"
-    if row:
-        is_there = f"{where} holds the row, from {row.file} row {row.row + 1:,}"
-    if row and row.op == "D":
-        is_there = f"{where} holds the row marked as deleted, by {row.file} row {row.row + 1:,}"
+    rows = audit.rows or ()
+    place = f"{rows[0].file} row {(rows[0].row or 0) + 1:,}" if rows else ""
+    lake = f"The lake (commit {audit.head.number})"
     if audit.rows is None:
-        is_there = f"{where} was not read"
-    many = len(audit.rows or ()) > 1
-    is_there = f"{where} holds {len(audit.rows):,} such rows" if many else is_there
-    agree = "agree" if many else "agrees"
-    verdict = f"which {agree} with the files" if audit.verdict == AGREES else f"{audit.verdict}: {audit.why}"
+        is_there = f"{lake} was not read"
+    elif not rows:
+        is_there = f"{lake} does not hold the row"
+    elif len(rows) > 1:
+        is_there = f"{lake} holds {len(rows):,} such rows"
+    elif rows[0].op == "D":
+        is_there = f"{lake} holds the row marked as deleted, by {place}"
+    else:
+        is_there = f"{lake} holds the row, from {place}"
+    agree = "agree" if len(rows) > 1 else "agrees"
     wait = f" Not applied yet: step {', '.join(map(str, audit.waiting))}." if audit.waiting else ""
-    out = f" Left out by accept: step {', '.join(map(str, audit.left_out))}." if audit.left_out else ""
-    as_far = " as far as it has applied them" if (wait or out) and audit.verdict == AGREES else ""
-    return f"{is_there}{', ' if audit.verdict == AGREES else '; '}{verdict}{as_far}.{wait}{out}"
+    accepted = f" Left out by accept: step {', '.join(map(str, audit.left_out))}." if audit.left_out else ""
+    if audit.verdict != AGREES:
+        return f"{is_there}; {audit.verdict}: {audit.why}.{wait}{accepted}"
+    as_far = " as far as it has applied them" if wait or accepted else ""
+    return f"{is_there}, which {agree} with the files{as_far}.{wait}{accepted}"
 
 
 def sentences(audit: RowAudit) -> list[str]:
     "Sentences about the lake, about where the files begin, and about what is not known."
-    found = [] if audit.life.steps else ["None of the files read names this key."]
+    nothing = [] if audit.life.steps else ["None of the files read names this key."]
     late = [step.number for step in audit.life.steps if step.is_late]
     words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
-    told = f"Told from {audit.life.begins} to {audit.ends}."
+    extent = f"Told from {audit.life.begins} to {audit.ends}."
     if not audit.ends:
-        told = "What can be read tells nothing of how the row is now."
-    return [*found, lake_sentence(audit), told, *words, *audit.life.words]
+        extent = "What can be read tells nothing of how the row is now."
+    return [*nothing, lake_sentence(audit), extent, *words, *audit.life.words]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-020
 def to_plain(audit: RowAudit) -> dict[str, Any]:
@@ -161,13 +167,13 @@ def to_plain(audit: RowAudit) -> dict[str, Any]:
         "rows": None if audit.rows is None else [asdict(row) for row in audit.rows],
         "verdict": audit.verdict,
         "why": audit.why,
-        "differs": [asdict(one) for one in audit.differs],
+        "differs": [asdict(difference) for difference in audit.differs],
         "waiting": audit.waiting,
         "left_out": audit.left_out,
     }
     steps = [asdict(step) for step in life.steps]
-    told = {"key": life.key, "steps": steps, "lake": lake, "begins": life.begins, "ends": audit.ends}
-    return plain({**told, "words": life.words})
+    facts = {"key": life.key, "steps": steps, "lake": lake, "begins": life.begins, "ends": audit.ends}
+    return plain({**facts, "words": life.words})
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-023
 KINDS = {  # a step's meaning -> its mark: shape, colour
@@ -191,80 +197,83 @@ def _lane(step: RowChange) -> str:
 
 def bars(life: RowLife) -> list[dict[str, Any]]:
     "The beginning and end of each life."
-    found: dict[str, dict[str, Any]] = {}
+    lanes: dict[str, dict[str, Any]] = {}
     for step in life.steps:
-        bar = found.setdefault(_lane(step), {"lane": _lane(step), "start": step.number - 0.3 * step.before})
+        bar = lanes.setdefault(_lane(step), {"lane": _lane(step), "start": step.number - 0.3 * step.before})
         bar["end"] = step.number if step.state is None else len(life.steps) + 0.6
         bar["colour"] = _FADED if step.before else "#cfe3d6"
-    if life.steps and life.steps[-1].before is False and "before the load" in found:
-        found["before the load"]["end"] = sum(step.before for step in life.steps) + 0.4
-    return list(found.values())
+    early = sum(step.before for step in life.steps)
+    if 0 < early < len(life.steps):
+        lanes["before the load"]["end"] = early + 0.4  # the load has replaced that row
+    return list(lanes.values())
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-024
 def _marks(life: RowLife) -> list[dict[str, Any]]:
     "A mark for each step, with what it shows."
-    found = []
+    marks = []
     for step in life.steps:
         shape, colour = KINDS.get(step.meant, _OTHER)
         words = next((f"{cell.column} → {shown(cell.new)}" for cell in step.cells), step.meant)
         text = words if len(words) < 28 else f"{words[:27]}…"
         ring = LATE if step.is_late else colour
-        known = {"step": step.number, "lane": _lane(step), "text": text}
-        found.append({**known, "shape": shape, "colour": colour, "ring": ring})
-    return found
+        where = {"step": step.number, "lane": _lane(step), "text": text}
+        marks.append({**where, "shape": shape, "colour": colour, "ring": ring})
+    return marks
 
 
 def unknown(life: RowLife) -> list[dict[str, Any]]:
     "From a late step to the last one that was put before it."
-    late = [step for step in life.steps if step.is_late and step.put]
-    found = []
-    for step in late:
-        last = max(other.number for other in life.steps if other.put and other.put <= step.put)
-        span = {"lane": _lane(step), "start": step.number, "end": max(last, step.number + 0.4)}
-        found.append({**span, "text": f"late: put {_later(step, step.put)}"})
-    return found
+    spans = []
+    for step in life.steps:
+        if not (step.is_late and step.put):
+            continue
+        latest = max(earlier.number for earlier in life.steps if earlier.put and earlier.put <= step.put)
+        span = {"lane": _lane(step), "start": step.number, "end": max(latest, step.number + 0.4)}
+        spans.append({**span, "text": f"late: put {_later(step, step.put)}"})
+    return spans
 
 
 def _lake_marks(audit: RowAudit) -> list[dict[str, Any]]:
     "The lake's row below its step, or at the end if it has no step."
-    numbers = {(step.file, step.row): step.number for step in audit.life.steps}
-    good, bad = KINDS["inserted"][1], KINDS["deleted"][1]
-    colour = good if audit.verdict == AGREES else _FADED if audit.verdict == OPEN else bad
+    numbers: dict[tuple, int] = {(step.file, step.row): step.number for step in audit.life.steps}
+    colours = {AGREES: KINDS["inserted"][1], OPEN: _FADED}
+    colour = colours.get(audit.verdict, KINDS["deleted"][1])
     end = len(audit.life.steps) + 0.6
-    return [{"step": numbers.get((r.file, r.row), end), "lane": LAKE, "colour": colour} for r in audit.rows or ()]
+    return [{"step": numbers.get((row.file, row.row), end), "lane": LAKE, "colour": colour} for row in audit.rows or ()]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-026
 def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:  # x, y
     "Steps by number, with their times below; one line a life."
+    # at even distances: a year may lie between two steps, and a second between the next
     numbers = [step.number for step in steps]
-    times = json.dumps([f"{when(s)[0]:%Y-%m-%d}|{when(s)[0]:%H:%M:%S}" if when(s)[0] else "" for s in steps])
-    words = f"split({times}[datum.value - 1], '|')"
+    times = [f"{time:%Y-%m-%d}|{time:%H:%M:%S}" if (time := when(step)[0]) else "" for step in steps]
+    words = f"split({json.dumps(times)}[datum.value - 1], '|')"
     axis = {"values": numbers, "labelExpr": words, "labelOverlap": True, "title": None}
     scale = {"domain": [0.4, len(numbers) + 0.7], "nice": False}
-    y = {"field": "lane", "type": "nominal", "scale": {"domain": lanes}, "axis": {"title": None}}
-    return {"field": "step", "type": "quantitative", "scale": scale, "axis": axis}, y
+    x_axis = {"field": "step", "type": "quantitative", "scale": scale, "axis": axis}
+    return x_axis, {"field": "lane", "type": "nominal", "scale": {"domain": lanes}, "axis": {"title": None}}
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-027
 def _chart(audit: RowAudit) -> dict[str, Any]:  # of Vega-Lite
     "The picture as a chart."
-    steps, held = audit.life.steps, _lake_marks(audit)
-    lanes = [*dict.fromkeys(map(_lane, steps)), *([LAKE] if held else [])]
-    x, y = _axes(steps, lanes)
+    steps, lake_marks = audit.life.steps, _lake_marks(audit)
+    lanes = [*dict.fromkeys(map(_lane, steps)), *([LAKE] if lake_marks else [])]
+    x_axis, y_axis = _axes(steps, lanes)
 
     as_it_is = lambda column: {"field": column, "type": "nominal", "scale": None}
-    span = {"x": {**x, "field": "start"}, "x2": {"field": "end"}, "y": y}
-    point, text = {"x": x, "y": y, "color": as_it_is("colour")}, {"field": "text", "type": "nominal"}
+    span = {"x": {**x_axis, "field": "start"}, "x2": {"field": "end"}, "y": y_axis}
+    point, text = {"x": x_axis, "y": y_axis, "color": as_it_is("colour")}, {"field": "text", "type": "nominal"}
     rule = {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 2, "color": LATE, "yOffset": 13}
-    put = {"type": "text", "dx": 4, "dy": 13, "align": "left", "fontSize": 11, "color": LATE}
+    label = {"type": "text", "dx": 4, "dy": 13, "align": "left", "fontSize": 11, "color": LATE}
     dot = {"type": "point", "filled": True, "size": 110, "opacity": 1, "strokeWidth": 2.5}
     diamond = {"type": "point", "filled": True, "shape": "diamond", "size": 170, "opacity": 1}
     layers = [
         layer(bars(audit.life), {"type": "bar", "height": 14, "cornerRadius": 4}, **span, color=as_it_is("colour")),
         layer(unknown(audit.life), rule, **span),
-        layer(unknown(audit.life), put, x={**x, "field": "end"}, y=y, text=text),
+        layer(unknown(audit.life), label, x={**x_axis, "field": "end"}, y=y_axis, text=text),
         layer(_marks(audit.life), dot, **point, shape=as_it_is("shape"), stroke=as_it_is("ring")),
-        layer(_marks(audit.life), {"type": "text", "dy": -16, "fontSize": 11}, x=x, y=y, text=text),
-        layer(held, diamond, **point),
+        layer(_marks(audit.life), {"type": "text", "dy": -16, "fontSize": 11}, x=x_axis, y=y_axis, text=text),
+        layer(lake_marks, diamond, **point),
     ]
     return {"layer": layers, "width": min(1040, max(360, 150 * len(steps))), "height": 58 * len(lanes), "padding": 8}
 
@@ -296,12 +305,12 @@ def _of_page(audit: RowAudit) -> dict[str, Any]:
     "What a page shows of an audit."
     lines = life_lines(audit.life)
     place = lambda row: {"from file": row.file, "its row": None if row.row is None else row.row + 1}  # as in the steps
-    ours = [{"Op": row.op, **row.values, **place(row)} for row in audit.rows or ()]
+    rows = [{"Op": row.op, **row.values, **place(row)} for row in audit.rows or ()]
     return {
         "key": key_text(audit.life.key),
         "lines": lines,
         "columns": [name for name in COLUMNS if any(line[name] != "" for line in lines)],
-        "lake": [{name: shown(value) for name, value in row.items()} for row in ours],
+        "lake": [{name: shown(value) for name, value in row.items()} for row in rows],
         "verdict": {AGREES: Verdict.OK, OPEN: Verdict.NOTHING}.get(audit.verdict, Verdict.FAILED),
         "says": sentences(audit),
     }

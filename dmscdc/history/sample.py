@@ -5,22 +5,21 @@
 # %% ../../notebooks/10_history/16_sample.ipynb #6edbec85
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from ..changes.options import options_from
-from ..changes.quarantine import aside_folder
 from ..changes.schema import FILE, ROW, in_python
-from .changelog import Changelog, held_by, open_changelog
+from ..errors import NoPast
+from .changelog import Changelog, held_by, how_read, open_changelog
 from .row import same
 from .small import is_small
 from .small_feed import feed_between
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
 from ..lake.table import NEW, SAMPLE, open_lake, shown_row
 from ..landing.files import TableRef
-from ..state.position import Position, reload_folder
+from ..state.position import Position
 from ..state.registry import open_state
 
 # %% auto #0
@@ -30,29 +29,33 @@ __all__ = ['changed_rows', 'changed_by']
 _KINDS = {"insert": "inserted", "delete": "deleted", "update_preimage": "updated"}
 
 
-def _rows(told: pa.Table, names: Sequence[str]) -> Iterable[tuple[str, dict[str, Any]]]:  # kind, values
-    columns = [[in_python(value) for value in told[name]] for name in names]
-    return zip(told[CHANGE_TYPE].to_pylist(), (dict(zip(names, values)) for values in zip(*columns)))
+def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:  # kind, values
+    columns = [[in_python(value) for value in rows[name]] for name in names]
+    return zip(rows[CHANGE_TYPE].to_pylist(), (dict(zip(names, values)) for values in zip(*columns)))
 
 
 def changed_rows(
-    past: Changelog,  # of the table, with the lake's position
+    changelog: Changelog,  # of the table, with the lake's position
     key: Sequence[str],  # () for a table that only gets inserts
     paths: Iterable[str],  # change files that the run has applied
-    most: int = SAMPLE,  # rows; at most `NEW` of them new
+    limit: int = SAMPLE,  # rows; at most `NEW` of them new
 ) -> list[dict[str, Any]]:  # of `shown_row`
     "The first rows that a run has changed, in the order of their last changes."
-    line, fresh = held_by(past, past.position), frozenset(paths)
-    known = frozenset(f.path for f in line.changes if f.path not in fresh)
-    told = feed_between(Span(line, known, False, past.position), key, most=_KEYS * most).rows
-    names = [n for n in told.column_names if n not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
-    found, rows = [], iter(_rows(told, names))
-    for kind, was in rows:
-        now = next(rows)[1] if kind == "update_preimage" else was
-        differing = names if now is was else [n for n in names if not same(was[n], now[n])]
-        found.append(shown_row(_KINDS[kind], was, now, differing, key))
-    new = [n for n, row in enumerate(found) if row["what"] == "inserted"]
-    return [row for n, row in enumerate(found) if n not in new[NEW:]][:most]
+    position = changelog.position or Position()
+    line = held_by(changelog, position)
+    # what the run has applied is new for a reader who stood before it
+    seen_paths = frozenset(file.path for file in line.changes) - frozenset(paths)
+    rows: pa.Table = feed_between(Span(line, seen_paths, False, position), key, limit=_KEYS * limit).rows
+    names = [name for name in rows.column_names if name not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
+    shown_rows = []
+    images = _rows(rows, names)
+    for kind, before in images:
+        after = next(images)[1] if kind == "update_preimage" else before
+        differing = [name for name in names if after is before or not same(before[name], after[name])]
+        shown_rows.append(shown_row(_KINDS[kind], before, after, differing, key))
+    # new rows alone would fill the sample
+    new = [number for number, row in enumerate(shown_rows) if row["what"] == "inserted"]
+    return [row for number, row in enumerate(shown_rows) if number not in new[NEW:]][:limit]
 
 
 _KEYS = 4  # keys that are looked up for each row that is shown: some are as they were
@@ -69,8 +72,8 @@ def changed_by(
 ) -> list[dict[str, Any]]:  # of `shown_row`; none where the files are many, or hold more than `SMALL` bytes of rows
     "Rows that a run has changed, for its report. It never raises: the run is committed, and its verdict stands."
     try:
-        past, key = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
-        return changed_rows(past, key, paths) if len(past.files) <= _FILES and is_small(past) else []
+        changelog, key = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
+        return changed_rows(changelog, key, paths) if len(changelog.files) <= _FILES and is_small(changelog) else []
     except Exception:
         return []
 
@@ -88,10 +91,7 @@ def _opened(
 ) -> tuple[Changelog, Sequence[str]]:  # with the table's key
     "The table's files, as its newest commit has read them."
     item = open_state(state, landing).get(table)
-    head = open_lake(item, lake, catalog).head()
-    position = Position.from_json(dict(head.position))
-    columns = tuple(c.name for c in head.schema) if item.schema_policy == "keep" else ()
-    csv = options_from(item.columns, item.csv, position.csv)
-    there = item.out_path or lake
-    more = {"csv": csv, "aside": aside_folder(there, table), "columns": columns, "reloads": reload_folder(there, table)}
-    return open_changelog(landing, table, archive=archive, position=position, **more), head.key
+    head = open_lake(item, lake, catalog).head() if item else None
+    if item is None or head is None:
+        raise NoPast(f"{table}: the lake has no commit")
+    return open_changelog(landing, table, **how_read(item, head, lake, archive)), head.key

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import reduce
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.read import OPS, ChangeFiles, check_key, is_sequence
+from ..changes.read import OPS, ChangeFiles, digits_of, is_sequence
 from dmscdc.changes.schema import (
     FILE,
     OP,
@@ -33,18 +35,7 @@ from dmscdc.changes.schema import (
 from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
-from dmscdc.history.changelog import (
-    Changelog,
-    changelog_files,
-    check_told,
-    closed_by,
-    equal_images,
-    held_by,
-    hidden_rows,
-    lost_of,
-    may_repeat,
-    upto,
-)
+from .changelog import Changelog, changelog_files, held_by, hidden_rows, lost_of
 from dmscdc.history.clock import (
     NO_EQUAL,
     NO_INSERT,
@@ -54,70 +45,84 @@ from dmscdc.history.clock import (
     UNREADABLE,
     AsOf,
     CommitClock,
-    clock_of,
+    answer,
     committed_at,
-    position_words,
 )
 from .lookup import KeyIndex, Query, plain_key
 from .row import RawChange, Row, after, find_rows, in_order
-from ..lake.table import LakeTable, PlainFile, lake_columns
+from ..lake.table import Commit, LakeTable, PlainFile, lake_columns
 from ..landing.files import RawFile
 from ..state.position import Position
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 # %% auto #0
-__all__ = ['SMALL', 'is_small', 'rows_of', 'applicable', 'named_keys', 'by_sequence', 'table_then', 'lake_table', 'is_small_lake',
-           'known_then']
+__all__ = ['SMALL', 'is_small', 'rows_of', 'without_rows', 'commit_times', 'applicable', 'named_keys', 'State', 'key_states',
+           'stored', 'with_file', 'table_then', 'lake_table', 'is_small_lake', 'left_by', 'known_then']
 
 # %% ../../notebooks/10_history/07_small.ipynb #fa90410c
 SMALL = 256 << 20  # bytes of all rows before compression
 
 
 def is_small(
-    past: Changelog,
-    most: int = SMALL,
+    changelog: Changelog,
+    limit: int = SMALL,
 ) -> bool:
     "Whether all rows of the files fit in memory. Files that are larger as they lie are not opened."
-    return sum(file.size for file in past.files) <= most and changelog_files(past).bytes <= most
+    return sum(file.size for file in changelog.files) <= limit and changelog_files(changelog).bytes <= limit
 
 # %% ../../notebooks/10_history/07_small.ipynb #53342ce4
 def rows_of(
-    past: Changelog,
+    changelog: Changelog,
     file: RawFile,
     schema: Schema,  # the source's columns, as `changelog_files` has them
 ) -> pa.Table:  # Op and those columns that the file carries, in the lake's types, and _cdc_row
     "The rows of a file that count. Raises `Unreadable`, which names the row."
-    raw = plain(read_raw(open_raw(past.urls[file.path], file.path), file.path))
-    carried = [c for c in (Column(OP, "string"), *schema) if c.name in raw.column_names]
+    raw = plain(read_raw(open_raw(changelog.urls[file.path], file.path), file.path))
+    carried = tuple(column for column in (Column(OP, "string"), *schema) if column.name in raw.column_names)
     rows = pa.table({**lake_values(raw, carried, file.path), ROW: pa.array(range(raw.num_rows), pa.int64())})
-    hidden = pa.array(sorted(past.hidden.get(file.path, ())), pa.int64())
-    return rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=hidden))) if len(hidden) else rows
+    return without_rows(rows, changelog.hidden.get(file.path, ()))
 
 
-def _by_then(
-    rows: pa.Table,  # of `rows_of`, of a change file
+def without_rows(
+    rows: pa.Table,  # of `rows_of`
+    numbers: Iterable[int],
+) -> pa.Table:
+    "The rows of a file but some."
+    excluded = pa.array(numbers, pa.int64())
+    return rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=excluded))) if len(excluded) else rows
+
+
+def commit_times(
+    rows: pa.Table,  # of `rows_of`
     file: RawFile,
     clock: CommitClock,
-    at: datetime,  # UTC
-) -> tuple[pa.Table, int]:  # the rows committed by then; how many of them do not tell
-    columns = {name: rows[name].to_pylist() for name in (clock.stamp, clock.sequence) if name in rows.column_names}
-    each = (dict(zip(columns, values)) for values in zip(*columns.values()))
-    times = [committed_at(clock, values, file.name) for values in each] or [None] * rows.num_rows
-    counts = [(time or file.stamp) <= at for time in times]
-    untimed = sum(time is None for time, is_kept in zip(times, counts) if is_kept)
-    return rows.filter(pa.array(counts, pa.bool_())), untimed
+) -> list[datetime | None]:  # of each row
+    "When the rows were committed; not known for load rows, and for rows that do not tell."
+    names = [name for name in (clock.stamp, clock.sequence) if name in rows.column_names]
+    if file.is_load or not names:
+        return [None] * rows.num_rows
+    return [committed_at(clock, values, file.name) for values in rows.select(names).to_pylist()]
+
+
+def _committed_by(
+    rows: Mapping[RawFile, pa.Table],
+    clock: CommitClock,
+    until: datetime,  # UTC
+) -> tuple[dict[RawFile, pa.Table], str, int]:  # those rows, the last change file of one, how many do not tell
+    "The rows committed by then. A row without a commit time counts by its file."
+    committed, untimed = {}, 0
+    for file, part in rows.items():
+        times = commit_times(part, file, clock)
+        # load rows count at every moment
+        counts = [file.is_load or (time or file.stamp) <= until for time in times]
+        untimed += sum(time is None for time, is_kept in zip(times, counts) if is_kept and not file.is_load)
+        committed[file] = part.filter(pa.array(counts, pa.bool_()))
+    ends = [(file.name, file.path) for file, part in committed.items() if part.num_rows and not file.is_load]
+    return committed, max(ends, default=("", ""))[1], untimed
 
 # %% ../../notebooks/10_history/07_small.ipynb #c2ee648a
-def _valid(
-    rows: pa.Table,  # of `rows_of`
-    key: Sequence[str],
-) -> pa.ChunkedArray:
-    "For each row whether its key has a value in every column."
-    found = pc.is_valid(rows[ROW])
-    for name in key:
-        found = pc.and_(found, pc.is_valid(rows[name]))
-    return found
-
-
 def applicable(
     rows: pa.Table,  # of `rows_of`
     key: Sequence[str],
@@ -125,21 +130,24 @@ def applicable(
     has_images: bool = False,  # of all columns, by which an update or delete of a table without a key finds its row
 ) -> tuple[pa.Table, Counter[str]]:  # the rows that can be applied; how many cannot, by reason
     "Divide the rows of a file."
-    valid, nobody = _valid(rows, key), pa.chunked_array([pa.array([False] * rows.num_rows, pa.bool_())])
-    known, empty, emptied = pc.is_valid(rows[ROW]), nobody, nobody
+    all_rows = pc.is_valid(rows[ROW])
+    valid = reduce(pc.and_, (pc.is_valid(rows[name]) for name in key), all_rows)
+    is_known = all_rows
+    empty = emptied = pc.invert(all_rows)
     if not is_load:
         ops = rows[OP] if OP in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-        known, empty = pc.is_in(ops, value_set=pa.array(OPS)), pc.is_null(ops)
+        is_known = pc.is_in(ops, value_set=pa.array(OPS))
         emptied = pc.fill_null(pc.equal(ops, "T"), False)
-        for name in (name for name in rows.column_names if not name.startswith("_cdc_")):
-            empty = pc.and_(empty, pc.is_null(rows[name]))
-    odd = pc.invert(pc.or_(known, pc.or_(empty, emptied)))
-    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: pc.and_not(known, valid)}
+        # as a row of CSV is that cannot be read
+        source = (name for name in rows.column_names if not name.startswith("_cdc_"))
+        empty = reduce(pc.and_, (pc.is_null(rows[name]) for name in source), pc.is_null(ops))
+    odd = pc.invert(pc.or_(is_known, pc.or_(empty, emptied)))
+    reasons = {UNREADABLE: empty, TRUNCATE: emptied, NO_OP: odd, NO_KEY: pc.and_not(is_known, valid)}
     if not (key or is_load or has_images):
-        reasons[NO_INSERT] = pc.and_not(known, pc.equal(ops, "I"))
-        known = pc.equal(ops, "I")
-    counted = Counter({why: pc.sum(mask).as_py() or 0 for why, mask in reasons.items()})
-    return rows.filter(pc.and_(known, valid)), counted
+        reasons[NO_INSERT] = pc.and_not(is_known, pc.equal(ops, "I"))
+        is_known = pc.equal(ops, "I")
+    counted = Counter({reason: pc.sum(mask).as_py() or 0 for reason, mask in reasons.items()})
+    return rows.filter(pc.and_(is_known, valid)), counted
 
 # %% ../../notebooks/10_history/07_small.ipynb #82056702
 def named_keys(
@@ -148,183 +156,176 @@ def named_keys(
     key: Sequence[str],
 ) -> list[dict[str, Any]]:
     "The keys that changes name, each once."
-    found: dict[tuple, dict[str, Any]] = {}
+    keys: dict[tuple, dict[str, Any]] = {}
+    # a row is also named by the key that it had before
+    images = [files.images.get(name, "") for name in key]
     for rows in changes:
-        images = [files.images.get(name, "") for name in key]
         for names in (key, images):
             if not set(names) <= set(rows.column_names):
                 continue
             for values in zip(*[[in_python(value) for value in rows[name]] for name in names]):
                 if None not in values:
-                    found.setdefault(tuple(map(plain_key, values)), dict(zip(key, values)))
-    return list(found.values())
+                    keys.setdefault(tuple(map(plain_key, values)), dict(zip(key, values)))
+    return list(keys.values())
 
 
-def by_sequence(
+class State(NamedTuple):
+    "A change of a key, and the row before and after it; None: there is none."
+
+    change: RawChange
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    number: int  # of the load
+    sequence: str  # the column that orders the key's changes, "" for none
+
+    @property
+    def digits(self) -> str:
+        "Those of the change sequence, if it orders the change."
+        is_ordered = self.sequence and not self.change.file.is_load
+        return digits_of(self.change.values[self.sequence]) if is_ordered else ""
+
+    @property
+    def place(self) -> str:
+        "Among all changes of the table, as `order_text` has it."
+        change, digits = self.change, self.digits and f"{self.digits}/"
+        return f"{self.number:06d}/{1 - change.file.is_load}/{digits}{change.file.name}/{change.name}/{change.row:012d}"
+
+
+def key_states(
     rows: Iterable[RawChange],  # of one key
+    number: int,  # of the load
     clock: CommitClock,
-) -> tuple[list[RawChange], str]:  # those with a known Op; the column that orders them, "" where a change lacks it
-    "The changes of a key in order."
-    rows = [raw for raw in rows if raw.op in OPS]
-    changes = [raw for raw in rows if not raw.file.is_load]
-    told = (is_sequence(raw.values.get(clock.sequence), clock.sequence, raw.file.name) for raw in changes)
-    sequence = clock.sequence if clock.sequence and all(told) else ""
-    return in_order(rows, sequence), sequence
-
-
-def _last(
-    rows: Iterable[RawChange],  # of one key
-    clock: CommitClock,
-) -> tuple[Mapping[str, Any] | None, RawChange | None]:  # the row after all of them, and the one that comes last
-    row, last = Row(), None
-    for raw in by_sequence(rows, clock)[0]:
-        row, last = after(row, raw), raw
-    return row.values, last
+) -> list[State]:
+    "The changes of a key in order, applied one after the other."
+    rows = [row for row in rows if row.op in OPS]
+    changes = [row for row in rows if not row.file.is_load]
+    # the sequence decides only where every change of the key carries one
+    numbered = (is_sequence(row.values.get(clock.sequence), clock.sequence, row.file.name) for row in changes)
+    sequence = clock.sequence if clock.sequence and all(numbered) else ""
+    row = Row()
+    states = []
+    for change in in_order(rows, sequence):
+        before, row = row, after(row, change)
+        states.append(State(change, before.values, row.values, number, sequence))
+    return states
 
 # %% ../../notebooks/10_history/07_small.ipynb #b7417fb0
-def _stored(
+def stored(
     rows: pa.Table,
-    wanted: pa.Schema,
+    columns: pa.Schema,
 ) -> pa.Table:
     "Rows with the columns of the table; a column that they do not carry is null."
-    found = {name: rows[name] for name in rows.column_names}
-    return pa.table([found.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in wanted], schema=wanted)
+    carried = dict(zip(rows.column_names, rows.columns))
+    values = [carried.get(column.name, pa.nulls(rows.num_rows, column.type)) for column in columns]
+    return pa.table(values, schema=columns)
 
 
-def _loaded(
-    past: Changelog,
-    file: RawFile,
-    rows: pa.Table,  # of `rows_of`
-    named: Iterable[int],  # numbers of rows that are replayed
-    wanted: pa.Schema,
-) -> pa.Table:
-    "The load rows that no change names."
-    rest = rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=pa.array(named, pa.int64()))))
-    return _stored(_of_file(past, file, rest), wanted)
+def with_file(changelog: Changelog, file: RawFile, rows: pa.Table) -> pa.Table:
+    "Rows with the name of their file."
+    return rows.append_column(FILE, pa.repeat(changelog.stored_name(file), rows.num_rows))
 
 # %% ../../notebooks/10_history/07_small.ipynb #2287f530
 def table_then(
-    past: Changelog,  # cut at a position, see `upto`
+    changelog: Changelog,  # cut at a position, see `upto`
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
-    at: datetime | None = None,  # UTC; None: all of `past`
+    until: datetime | None = None,  # UTC; None: all of `changelog`
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> AsOf:
     "The table after a changelog, or at a moment, as `as_of`. Raises `NoPast` if that is not known."
-    check_told(past, at)
-    if not past.files:
-        raise NoPast(f"{past.table}: the table was empty then")
-    files = changelog_files(past, key=key)
-    check_key(str(past.table), files.schema, key, files.footers)
-    clock = clock_of(files, key, time_column)
-    by = str(clock) if at else "position"
-    if at and not clock:
-        past, at = closed_by(past, at), None
-    found = {file: rows_of(past, file, files.schema) for file in past.files}
-    if at:
-        past, found = _committed_by(past, found, clock, at)
-    images, telling = ({}, ()) if key else equal_images(past, files)
-    judged = {file: applicable(rows, key, file.is_load, file.path in telling) for file, rows in found.items()}
-    kept = {file: rows for file, (rows, _) in judged.items()}
-    counted = sum((each for _, each in judged.values()), Counter())
-    if key:
-        rows = _table(past, kept, files, key, clock)
-    else:
-        rows, counted[NO_EQUAL] = _without_key(past, kept, files, images)
-    counted = {why: counted[why] for why in (UNREADABLE, TRUNCATE, NO_OP, NO_KEY, NO_INSERT, NO_EQUAL) if counted[why]}
-    gaps = past.gaps if key else (*past.gaps, *may_repeat(past))
-    return AsOf(rows, position_words(past), by, past.begins, gaps, counted)
+    return answer(changelog, key, until, time_column, _read, _committed_by, _table)
 
 
-def _committed_by(
-    past: Changelog,
-    found: Mapping[RawFile, pa.Table],
-    clock: CommitClock,
-    at: datetime,  # UTC
-) -> tuple[Changelog, dict[RawFile, pa.Table]]:  # up to the last file of which a row counts; the rows that count
-    kept = {file: (rows, 0) if file.is_load else _by_then(rows, file, clock, at) for file, rows in found.items()}
-    untimed, last = sum(number for _, number in kept.values()), [f for f, (rows, _) in kept.items() if rows.num_rows]
-    last = max((file for file in last if not file.is_load), key=lambda file: (file.name, file.path), default=None)
-    changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
-    words = f"{changes} by the closing time of the file"
-    past = replace(upto(past, last.path if last else ""), gaps=(*past.gaps, *[words] * bool(untimed)))
-    return past, {file: rows for file, (rows, _) in kept.items()}
+def _read(changelog: Changelog, files: ChangeFiles) -> dict[RawFile, pa.Table]:
+    "The rows of all files."
+    return {file: rows_of(changelog, file, files.schema) for file in changelog.files}
 
-# %% ../../notebooks/10_history/07_small.ipynb #3ad1eef3
+
 def _table(
-    past: Changelog,
-    kept: Mapping[RawFile, pa.Table],  # the rows that are applied
+    rows: Mapping[RawFile, pa.Table],
+    changelog: Changelog,
     files: ChangeFiles,
     key: Sequence[str],
     clock: CommitClock,
+    images: Mapping[str, str],  # column -> its before image, of `equal_images`
+    telling: Container[str],  # paths of the change files that have them all
+) -> tuple[pa.Table, Counter[str]]:  # the table after all these rows; how many were not applied, by reason
+    "Apply the rows."
+    source = [(column.name, arrow_type(column.type)) for column in files.schema]
+    columns = pa.schema([*source, (FILE, pa.string()), (ROW, pa.int64())])
+    divided = {file: applicable(part, key, file.is_load, file.path in telling) for file, part in rows.items()}
+    applied = {file: part for file, (part, _) in divided.items()}
+    counted = sum((reasons for _, reasons in divided.values()), Counter())
+    if key:
+        return _with_key(changelog, applied, files, key, clock, columns), counted
+    table, counted[NO_EQUAL] = _without_key(changelog, applied, images, columns)
+    return table, counted
+
+# %% ../../notebooks/10_history/07_small.ipynb #3ad1eef3
+def _with_key(
+    changelog: Changelog,
+    applied: Mapping[RawFile, pa.Table],  # the rows that are applied
+    files: ChangeFiles,
+    key: Sequence[str],
+    clock: CommitClock,
+    columns: pa.Schema,
 ) -> pa.Table:
     "The table after all these rows."
-    wanted = _wanted(files)
-    named = named_keys((rows for file, rows in kept.items() if not file.is_load), files, key)
-    lives, ours = _lives(past, kept, key, named), {file: set() for file in past.load}
-    for raw in (raw for rows in lives for raw in rows if raw.file.is_load):
-        ours[raw.file].add(raw.row)
-    parts = [_loaded(past, file, kept[file], ours[file], wanted) for file in past.load]
-    ends = [_last(rows, clock) for rows in lives]
-    rows = [{**row, FILE: raw.name, ROW: raw.row} for row, raw in ends if row is not None]
-    changed = pa.Table.from_pylist([{name: row.get(name) for name in wanted.names} for row in rows], schema=wanted)
-    return pa.concat_tables([*parts, changed])
-
-
-def _wanted(files: ChangeFiles) -> pa.Schema:
-    "The source's columns, _cdc_file, _cdc_row."
-    source = [(c.name, arrow_type(c.type)) for c in files.schema]
-    return pa.schema([*source, (FILE, pa.string()), (ROW, pa.int64())])
+    keys = named_keys((rows for file, rows in applied.items() if not file.is_load), files, key)
+    lives = _lives(changelog, applied, key, keys)
+    replayed: dict[RawFile, set[int]] = {file: set() for file in changelog.load}
+    for change in chain.from_iterable(lives):
+        if change.file.is_load:
+            replayed[change.file].add(change.row)
+    # load rows that no change names stay columns of Arrow
+    unchanged = [(file, without_rows(applied[file], replayed[file])) for file in changelog.load]
+    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in unchanged]
+    ends = [state for changes in lives for state in key_states(changes, changelog.number, clock)[-1:]]
+    changed = [{**end.after, FILE: end.change.name, ROW: end.change.row} for end in ends if end.after is not None]
+    return pa.concat_tables([*parts, pa.Table.from_pylist(changed, columns)])
 
 
 def _without_key(
-    past: Changelog,
-    kept: Mapping[RawFile, pa.Table],  # the rows that are applied
-    files: ChangeFiles,
+    changelog: Changelog,
+    applied: Mapping[RawFile, pa.Table],  # the rows that are applied
     images: Mapping[str, str],  # column -> its before image, of `equal_images`
+    columns: pa.Schema,
 ) -> tuple[pa.Table, int]:  # the table after all these rows; updates and deletes that met no equal row
     "Each inserted row, but those that updates and deletes take: of equal rows the first."
-    wanted = _wanted(files)
-    parts = [_stored(_of_file(past, file, rows), wanted) for file, rows in kept.items()]
-    rows = pa.concat_tables([wanted.empty_table(), *parts])
-    ops = [op for file, part in kept.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
+    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in applied.items()]
+    rows = pa.concat_tables([columns.empty_table(), *parts])
+    ops = [op for file, part in applied.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
     if not {"U", "D"} & {*ops}:
         return rows, 0
-    was = [rows[image].cast(wanted.field(name).type) for name, image in images.items()]
-    now, before = (
-        zip(*[map(plain_key, column.to_pylist()) for column in columns])
-        for columns in ([rows[name] for name in images], was)
-    )
-    there: dict[tuple, deque[int]] = {}
-    stays, missed = [True] * len(rows), 0
-    for at, (op, value, old) in enumerate(zip(ops, now, before)):
-        if op != "I" and (equal := there.get(value if op == "D" else old)):
+    before = [rows[image].cast(columns.field(name).type) for name, image in images.items()]
+    after_change = [rows[name] for name in images]
+    equal_keys = [zip(*[map(plain_key, column.to_pylist()) for column in side]) for side in (after_change, before)]
+    # equal rows cannot be told apart, so the first of them goes
+    places: dict[tuple, deque[int]] = {}  # of the rows that are there, by their values
+    stays = [True] * len(rows)
+    missed = 0
+    for place, (op, value, old_value) in enumerate(zip(ops, *equal_keys)):
+        if op != "I" and (equal := places.get(value if op == "D" else old_value)):
             stays[equal.popleft()] = False
         elif op != "I":
             missed += 1
-        stays[at] = op != "D"
+        stays[place] = op != "D"
         if op != "D":
-            there.setdefault(value, deque()).append(at)
+            places.setdefault(value, deque()).append(place)
     return rows.filter(pa.array(stays, pa.bool_())), missed
 
 
-def _of_file(past: Changelog, file: RawFile, rows: pa.Table) -> pa.Table:
-    "Rows with the name of their file; that of a load file has the load's number, as in the lake."
-    name = f"{file.path}#{past.number}" if file.is_load else file.path
-    return rows.append_column(FILE, pa.array([name] * rows.num_rows, pa.string()))
-
-
 def _lives(
-    past: Changelog,
-    kept: Mapping[RawFile, pa.Table],
+    changelog: Changelog,
+    applied: Mapping[RawFile, pa.Table],
     key: Sequence[str],
-    named: Sequence[Mapping[str, Any]],
+    keys: Sequence[Mapping[str, Any]],
 ) -> list[list[RawChange]]:  # of each key
     "The rows of the keys that changes name, of those that are applied."
-    if not named:
+    if not keys:
         return []
-    counts = {file: set(rows[ROW].to_pylist()) for file, rows in kept.items()}
-    found = find_rows(replace(past, before=()), Query(tuple(key), named), KeyIndex(key))
-    return [[raw for raw in rows if raw.file in counts and raw.row in counts[raw.file]] for rows in found.rows]
+    numbers = {file: set(rows[ROW].to_pylist()) for file, rows in applied.items()}
+    matches = find_rows(replace(changelog, before=()), Query(tuple(key), keys), KeyIndex(key))
+    return [[row for row in rows if row.row in numbers.get(row.file, ())] for rows in matches.rows]
 
 # %% ../../notebooks/10_history/07_small.ipynb #83ed7154
 def lake_table(
@@ -333,45 +334,70 @@ def lake_table(
     limit: int | None = None,  # rows; None for all
 ) -> pa.Table:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of a lake's files. Raises `LakeDamaged`."
-    wanted = pa.schema([(column.name, arrow_type(column.type)) for column in lake_columns(schema)])
-    parts, left = [wanted.empty_table()], limit
+    columns = pa.schema([(column.name, arrow_type(column.type)) for column in lake_columns(schema)])
+    parts = [columns.empty_table()]
+    rows = 0
     for file in files:
-        if left is not None and left <= 0:
+        if limit is not None and rows >= limit:
             break
-        parts.append(_lake_part(file, wanted).slice(0, left))
-        left = None if left is None else left - parts[-1].num_rows
-    return pa.concat_tables(parts)
+        parts.append(_lake_part(file, columns))
+        rows += parts[-1].num_rows
+    return pa.concat_tables(parts).slice(0, limit)
 
 
 def _lake_part(
     file: PlainFile,
-    wanted: pa.Schema,
+    columns: pa.Schema,
 ) -> pa.Table:
     "A file of the lake with the columns of its folder."
     with lake_damage(), open_lake_file(file.url, file.rows) as opened:
         part = from_stored(read_raw(opened, file.url), file.op_column)
     for name, text in file.values.items():
-        kind = wanted.field(name).type
-        part = part.append_column(name, pa.array([partition_value(text, kind)] * part.num_rows, kind))
-    if missing := [name for name in wanted.names if name not in part.column_names]:
+        kind = columns.field(name).type
+        part = part.append_column(name, pa.repeat(pa.scalar(partition_value(text, kind), kind), part.num_rows))
+    if missing := [name for name in columns.names if name not in part.column_names]:
         raise LakeDamaged(f"the lake's file {file.url} has no column {missing[0]}: it was damaged, or replaced")
-    return part.select(wanted.names).cast(wanted)
+    return part.select(columns.names).cast(columns)
 
 # %% ../../notebooks/10_history/07_small.ipynb #796916a6
 def is_small_lake(
     lake: LakeTable,
     number: int,  # of a commit
     line: Callable[[], Changelog],  # opens the table's line; asked where files of the commit are gone
-    most: int = SMALL,
+    limit: int = SMALL,
 ) -> bool:
     "Whether the files of a commit are plain Parquet and fit in memory, or else the raw files that tell the same."
     try:
-        found = lake.plain(number)
-        metas = [open_lake_file(file.url, file.rows).metadata for file in found[1]] if found else []
+        plain_lake = lake.plain(number)
+        ends = [open_lake_file(file.url, file.rows).metadata for file in plain_lake[1]] if plain_lake else []
     except (CommitConflict, FilesGone, FileNotFoundError):
-        return is_small(line(), most)
-    sizes = (meta.row_group(i).total_byte_size for meta in metas for i in range(meta.num_row_groups))
-    return found is not None and sum(sizes) <= most
+        return is_small(line(), limit)
+    sizes = (end.row_group(i).total_byte_size for end in ends for i in range(end.num_row_groups))
+    return plain_lake is not None and sum(sizes) <= limit
+
+
+def left_by(
+    lake: LakeTable,
+    number: int,  # of a commit
+    line: Callable[[], Changelog],  # opens the table's line; asked only where the lake cannot tell
+    of_lake: Callable[[Commit], pa.Table | DataFrame],  # the rows of the commit
+    of_files: Callable[[Changelog, Sequence[str]], AsOf],  # the table after a changelog
+) -> AsOf:
+    "The table as a commit left it. Raises `NoPast` if neither lake nor landing has it any more."
+    commit = lake.at(number)
+    position = Position.from_json(dict(commit.position))
+    words = f"commit {number}: {position}"
+    try:
+        begins = f"the lake's commits, of which {number} is still there"
+        return AsOf(of_lake(commit), words, "commit of the lake", begins)
+    except (CommitConflict, FilesGone, FileNotFoundError):
+        changelog = line()
+    # rows that had been put aside then were not in the table
+    line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
+    if missing := lost_of(changelog, position):
+        raise NoPast("; ".join(missing))
+    rows = of_files(line_then, commit.key).rows
+    return AsOf(rows, words, "the files that the commit had applied", line_then.begins, line_then.gaps)
 
 
 def known_then(
@@ -379,18 +405,11 @@ def known_then(
     number: int,  # of a commit
     line: Callable[[], Changelog],  # opens the table's line; asked only where the lake cannot tell
 ) -> AsOf:
-    "The table as a commit left it, as `as_known`. Raises `NoPast` if neither lake nor landing has it any more."
-    commit = lake.at(number)
-    position = Position.from_json(commit.position)
-    try:
-        rows = lake_table(commit.schema, lake.plain(number)[1])
-        rows = rows.filter(pc.not_equal(rows[OP], "D")).drop_columns([OP])
-        told = ("commit of the lake", f"the lake's commits, of which {number} is still there", ())
-    except (CommitConflict, FilesGone, FileNotFoundError):
-        past = line()
-        held = replace(held_by(past, position), hidden=hidden_rows(past, position.aside or {}))
-        if gone := lost_of(past, position):
-            raise NoPast("; ".join(gone)) from None
-        then = table_then(held, commit.key)
-        rows, told = then.rows, ("the files that the commit had applied", held.begins, held.gaps)
-    return AsOf(rows, f"commit {number}: {position}", *told)
+    "The table as a commit left it, as `as_known`."
+
+    def of_lake(commit: Commit) -> pa.Table:
+        plain_lake = lake.plain(number)
+        rows = lake_table(commit.schema, plain_lake[1] if plain_lake else ())
+        return rows.filter(pc.not_equal(rows[OP], "D")).drop_columns([OP])
+
+    return left_by(lake, number, line, of_lake, table_then)

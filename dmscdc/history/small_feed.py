@@ -5,25 +5,34 @@
 # %% ../../notebooks/10_history/12_small_feed.ipynb #96a33d41
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..changes.read import ChangeFiles, check_key, digits_of
-from ..changes.schema import FILE, ROW, arrow_type
-from ..errors import NoFeed, Refused
+from ..changes.read import ChangeFiles
+from ..changes.schema import FILE, ROW, Schema, arrow_type
+from ..errors import Refused
 from .changelog import Changelog, changelog_files
-from .clock import SEQUENCE_IN_PLACE, CommitClock, clock_of, committed_at
+from .clock import CommitClock, clock_of, committed_at
 from .lookup import KeyIndex, Query
-from .row import RawChange, Row, after, find_rows, same
-from .small import applicable, by_sequence, named_keys, rows_of
-from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, check_feed, span
+from .row import Matches, RawChange, find_rows, same
+from dmscdc.history.small import (
+    State,
+    applicable,
+    commit_times,
+    key_states,
+    named_keys,
+    rows_of,
+    stored,
+    with_file,
+    without_rows,
+)
+from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Feed, Span, feed_files, span
 from ..landing.files import RawFile
 from ..state.position import Position
 from ..storage.filesystem import fs_and_path
@@ -34,10 +43,10 @@ __all__ = ['feed_between', 'small_feed']
 # %% ../../notebooks/10_history/12_small_feed.ipynb #c15b7bb1
 def _fresh(between: Span) -> dict[RawFile, frozenset[int] | None]:  # the numbers of its rows, None for all
     "The files of which the reader has not had some rows."
-    line, known = between.line, between.known
-    new = line.files if between.reset else [file for file in line.changes if file.path not in known]
-    again = {file: between.shown[file.path] for file in line.changes if file.path in between.shown}
-    return {**dict.fromkeys(new), **again}
+    line = between.line
+    new = line.files if between.reset else between.new
+    reread = {file: between.revealed[file.path] for file in line.changes if file.path in between.revealed}
+    return {**dict.fromkeys(new), **reread}
 
 
 def _rows(
@@ -46,191 +55,170 @@ def _rows(
     files: ChangeFiles,
 ) -> dict[RawFile, pa.Table]:  # of each file, as `rows_of`
     "The rows that the reader has not had."
-    found = {file: rows_of(line, file, files.schema) for file in fresh}
-    chosen = {file: pa.array(sorted(some), pa.int64()) for file, some in fresh.items() if some is not None}
-    for file, numbers in chosen.items():
-        found[file] = found[file].filter(pc.is_in(found[file][ROW], value_set=numbers))
-    return found
-
-# %% ../../notebooks/10_history/12_small_feed.ipynb #c2e0a711
-@dataclass(frozen=True)
-class _State:
-    "A change of a key."
-
-    raw: RawChange
-    place: str  # among all changes of the table, as `order_text` has it
-    before: Mapping[str, Any] | None  # the row; None: there was none
-    after: Mapping[str, Any] | None
-
-
-def _place(
-    raw: RawChange,
-    number: int,  # of the load
-    sequence: str,  # the column that orders the key's changes, "" for none
-) -> str:
-    "Load number / 0 load, 1 change / sequence / name / path / row."
-    counted = f"{digits_of(raw.values[sequence])}/" if sequence and not raw.file.is_load else ""
-    return f"{number:06d}/{1 - raw.file.is_load}/{counted}{raw.file.name}/{raw.name}/{raw.row:012d}"
-
-
-def _states(
-    rows: Iterable[RawChange],  # of one key, that can be applied
-    number: int,  # of the load
-    clock: CommitClock,
-) -> list[_State]:
-    "The changes of a key in order, applied one after the other."
-    changes, sequence = by_sequence(rows, clock)
-    row, found = Row(), []
-    for raw in changes:
-        before, row = row, after(row, raw)
-        found.append(_State(raw, _place(raw, number, sequence), before.values, row.values))
-    return found
+    rows = {}
+    for file, numbers in fresh.items():
+        rows[file] = rows_of(line, file, files.schema)
+        if numbers is not None:
+            fresh_numbers = pa.array(sorted(numbers), pa.int64())
+            rows[file] = rows[file].filter(pc.is_in(rows[file][ROW], value_set=fresh_numbers))
+    return rows
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #fb31c701
 def _full(
-    states: Sequence[_State],
+    states: Sequence[State],
     is_new: Sequence[bool],  # for each of them
-) -> Sequence[_State]:
+) -> Sequence[State]:
     "From the first new change on, without what a resumed task has sent again."
     if True not in is_new:
         return ()
-    first = is_new.index(True)
-    before = [None, *states][first:]
-    return [one for last, one in zip(before, states[first:]) if not (last and _is_again(last, one))]
+    # what the reader made of older changes lacks a late one, so all that follows the late one is told again
+    start = is_new.index(True)
+    pairs = zip([None, *states][start:], states[start:])
+    return [state for previous, state in pairs if not (previous and _is_again(previous, state))]
 
 
-def _is_again(last: _State, one: _State) -> bool:
+def _is_again(previous: State, state: State) -> bool:
     "The same sequence as the change before, and no change."
-    sequences = [re.match(SEQUENCE_IN_PLACE, state.place) for state in (last, one)]
-    if None in sequences or sequences[0][1] != sequences[1][1] or (one.before is None) != (one.after is None):
+    if not state.digits or previous.digits != state.digits:
         return False
-    was, now = one.before or {}, one.after or {}
-    return all(same(was.get(name), now.get(name)) for name in {*was, *now})
+    return _is_same(state.before, state.after, {*(state.before or ()), *(state.after or ())})
+
+
+def _is_same(
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    names: Iterable[str],  # of columns
+) -> bool:
+    "The row is as it was."
+    if before is None or after is None:
+        return before is after
+    return all(same(before.get(name), after.get(name)) for name in names)
 
 
 def _net(
-    then: Sequence[_State],  # of the changes that the reader has
-    now: Sequence[_State],
+    earlier: Sequence[State],  # of the changes that the reader has
+    states: Sequence[State],
     names: Sequence[str],  # the source's columns
-) -> Sequence[_State]:
+) -> Sequence[State]:
     "One change, or none for a row that is the same."
-    was = then[-1].after if then else None
-    last = replace(now[-1], before=was)
-    if was is None or last.after is None:
-        return [] if was is last.after else [last]
-    return [] if all(same(was.get(name), last.after.get(name)) for name in names) else [last]
+    change = states[-1]._replace(before=earlier[-1].after if earlier else None)
+    return [] if _is_same(change.before, change.after, names) else [change]
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #dc141bbe
 def _images(
-    state: _State,
+    state: State,
     key: Sequence[str],
     clock: CommitClock,
 ) -> list[dict[str, Any]]:
     "A change as rows of the feed: two for an update, else one."
-    raw = state.raw
-    commit = None if raw.file.is_load else committed_at(clock, raw.values, raw.file.name)
-    ours = {PLACE: state.place, COMMIT_TIME: commit, FILE: raw.name, ROW: raw.row}
-    images = {"insert": state.after}
+    change = state.change
+    commit = None if change.file.is_load else committed_at(clock, change.values, change.file.name)
+    facts = {PLACE: state.place, COMMIT_TIME: commit, FILE: change.name, ROW: change.row}
+    images: dict[str, Mapping[str, Any]]
     if state.after is None:
-        images = {"delete": state.before or {name: raw.values[name] for name in key}}
-    elif state.before is not None:
+        # deleting twice is harmless, so it is told; of a row that was not there only the key is known
+        images = {"delete": state.before or {name: change.values[name] for name in key}}
+    elif state.before is None:
+        images = {"insert": state.after}
+    else:
         images = {"update_preimage": state.before, "update_postimage": state.after}
-    return [{**values, **ours, CHANGE_TYPE: kind} for kind, values in images.items()]
+    return [{**values, **facts, CHANGE_TYPE: kind} for kind, values in images.items()]
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #ffddfbd6
 def _inserts(
+    line: Changelog,
     file: RawFile,
     rows: pa.Table,  # of `rows_of`
-    number: int,  # of the load
     clock: CommitClock,
-    wanted: pa.Schema,
+    columns: pa.Schema,
 ) -> pa.Table:  # of the feed
     "Rows that each are an insert of their own."
-    name = f"{file.path}#{number}" if file.is_load else file.path
-    columns = {n: rows[n] for n in rows.column_names if n != ROW}
-    columns = {n: values.to_pylist() for n, values in columns.items() if n in (clock.stamp, clock.sequence)}
-    each = [dict(zip(columns, values)) for values in zip(*columns.values())] or [{}] * rows.num_rows
-    times = [None if file.is_load else committed_at(clock, values, file.name) for values in each]
-    row = pc.utf8_lpad(rows[ROW].cast(pa.string()), 12, "0")
-    start = f"{number:06d}/{1 - file.is_load}/{file.name}/{name}/"
-    ours = {CHANGE_TYPE: pa.repeat("insert", rows.num_rows), FILE: pa.repeat(name, rows.num_rows), ROW: rows[ROW]}
-    ours |= {PLACE: pc.binary_join_element_wise(start, row, "")}
-    ours |= {COMMIT_TIME: pa.array(times, wanted.field(COMMIT_TIME).type)}
-    source = {n: rows[n] for n in rows.column_names}
-    return pa.table([{**source, **ours}.get(f.name, pa.nulls(rows.num_rows, f.type)) for f in wanted], schema=wanted)
+    start = f"{line.number:06d}/{1 - file.is_load}/{file.name}/{line.stored_name(file)}/"
+    numbers = pc.utf8_lpad(rows[ROW].cast(pa.string()), 12, "0")
+    times = pa.array(commit_times(rows, file, clock), columns.field(COMMIT_TIME).type)
+    rows = with_file(line, file, rows).append_column(CHANGE_TYPE, pa.repeat("insert", rows.num_rows))
+    rows = rows.append_column(PLACE, pc.binary_join_element_wise(start, numbers, "")).append_column(COMMIT_TIME, times)
+    return stored(rows, columns)
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #a3532cb7
 def _keyed_rows(
     between: Span,
     fresh: Mapping[RawFile, frozenset[int] | None],
     new: Mapping[RawFile, pa.Table],  # that can be applied
-    named: Sequence[Mapping[str, Any]],  # the keys that new changes name
+    keys: Sequence[Mapping[str, Any]],  # that new changes name
     net: bool,
     clock: CommitClock,
-    wanted: pa.Schema,
+    columns: pa.Schema,
 ) -> list[pa.Table]:
     "The rows of the feed. Raises `Refused` for a file that cannot be read."
-    key, line = tuple(named[0]) if named else (), between.line
-    found = find_rows(replace(line, before=()), Query(key, named), KeyIndex(key)) if named else None
-    if found and found.broken:
-        raise Refused(found.words[0])
-    told, of_load = [], {file: [] for file in line.load}
-    for rows in found.rows if found else ():
-        for raw in rows:
-            of_load.get(raw.file, []).append(raw.row)
-        told += _told(rows, fresh, between, net, clock, wanted.names)
-    images = [image for state in told for image in _images(state, key, clock)]
-    parts = [pa.Table.from_pylist([{n: image.get(n) for n in wanted.names} for image in images], schema=wanted)]
-    for file, numbers in of_load.items() if between.reset else ():
-        rest = new[file].filter(pc.invert(pc.is_in(new[file][ROW], value_set=pa.array(numbers, pa.int64()))))
-        parts.append(_inserts(file, rest, line.number, clock, wanted))
+    key, line = tuple(keys[0]) if keys else (), between.line
+    # the reader's row is made from all changes of its key, not from new ones alone
+    matches = find_rows(replace(line, before=()), Query(key, keys), KeyIndex(key)) if keys else Matches((), ())
+    if matches.broken:
+        raise Refused(matches.words[0])
+    images: list[dict[str, Any]] = []
+    replayed: dict[RawFile, list[int]] = {file: [] for file in line.load}
+    for changes in matches.rows:
+        for change in changes:
+            replayed.get(change.file, []).append(change.row)
+        for state in _key_feed(changes, fresh, between, net, clock, columns.names):
+            images += _images(state, key, clock)
+    parts = [pa.Table.from_pylist(images, columns)]
+    # rows of a new load that no change names stay in Arrow
+    for file, numbers in replayed.items() if between.reset else ():
+        parts.append(_inserts(line, file, without_rows(new[file], numbers), clock, columns))
     return parts
 
 
-def _told(
-    rows: Sequence[RawChange],  # of one key
+def _key_feed(
+    changes: Sequence[RawChange],  # of one key
     fresh: Mapping[RawFile, frozenset[int] | None],
     between: Span,
     net: bool,
     clock: CommitClock,
     names: Sequence[str],  # of the feed
-) -> Sequence[_State]:
+) -> Sequence[State]:
     "What is told of a key."
-    states = _states(rows, between.line.number, clock)
+    number = between.line.number
+    states = key_states(changes, number, clock)
     if not states:
         return ()
-    is_new = [raw.file in fresh and raw.row in (fresh[raw.file] or (raw.row,)) for raw in (one.raw for one in states)]
+    is_new = [
+        change.file in fresh and change.row in (fresh[change.file] or (change.row,))
+        for change in (state.change for state in states)
+    ]
     if not net:
         return _full(states, is_new)
-    had = [state.raw for state, new in zip(states, is_new) if not new]
-    source = [name for name in names if name not in _OURS]
-    return _net(_states(had, between.line.number, clock), states, source)
+    # what the reader has is made again, in the order that the changes had without the new ones
+    earlier = [state.change for state, new in zip(states, is_new) if not new]
+    return _net(key_states(earlier, number, clock), states, [name for name in names if name not in _OURS])
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #614b9173
 def _reloaded(between: Span, key: Sequence[str]) -> Feed:
     "What a reload has changed for the reader."
-    line, (fs, path) = between.line, fs_and_path(between.difference)
-    schema = changelog_files(line, (), key).schema
-    types = {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{c.name: c.type for c in schema}, **_OURS}
-    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
+    line = between.line
+    fs, path = fs_and_path(between.difference)
     pairs = pq.read_table(path, filesystem=fs)
+    schema = changelog_files(line, (), key).schema
+    types = _types(schema)
+    columns = _columns(types)
     parts = []
     for kind, side, ops in _SIDES:
-        some = pairs.filter(pc.is_in(pairs["what"], value_set=pa.array(ops)))
-        images = some[side].combine_chunks()
-        places = zip(some[FILE].to_pylist(), some[ROW].to_pylist())
-        where = [f"{name or ''}/{row or 0:012d}" for name, row in places]
-        ours = {
-            CHANGE_TYPE: pa.repeat(kind, len(some)),
-            FILE: some[FILE],
-            ROW: some[ROW],
-            PLACE: pa.array([f"{line.number:06d}/0/{one}" for one in where], pa.string()),
+        side_pairs = pairs.filter(pc.is_in(pairs["what"], value_set=pa.array(ops)))
+        images = side_pairs[side].combine_chunks()
+        numbers = pc.utf8_lpad(pc.fill_null(side_pairs[ROW], 0).cast(pa.string()), 12, "0")
+        values = {column.name: pc.struct_field(images, column.name) for column in schema}
+        values |= {
+            CHANGE_TYPE: pa.repeat(kind, len(side_pairs)),
+            FILE: side_pairs[FILE],
+            ROW: side_pairs[ROW],
+            PLACE: pc.binary_join_element_wise(
+                f"{line.number:06d}/0", pc.fill_null(side_pairs[FILE], ""), numbers, "/"
+            ),
         }
-        values = {c.name: pc.struct_field(images, c.name) for c in schema} | ours
-        each = [values[f.name].cast(f.type) if f.name in values else pa.nulls(len(some), f.type) for f in wanted]
-        parts.append(pa.table(each, schema=wanted))
-    rows = pa.concat_tables(parts).sort_by([(PLACE, "ascending"), (CHANGE_TYPE, "descending")])
-    return Feed(rows, between, True, line.gaps, {}, len(pairs), types)
+        rows = pa.table({name: value.cast(columns.field(name).type) for name, value in values.items()})
+        parts.append(stored(rows, columns))
+    return Feed(pa.concat_tables(parts).sort_by(_ORDER), between, True, line.gaps, {}, len(pairs), types)
 
 
 _SIDES = [  # rows of the feed: from which side of a pair, and of which pairs
@@ -242,12 +230,17 @@ _SIDES = [  # rows of the feed: from which side of a pair, and of which pairs
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #6a48eefe
 _OURS = {CHANGE_TYPE: "string", PLACE: "string", COMMIT_TIME: "timestamp", FILE: "string", ROW: "bigint"}
+_ORDER = [(PLACE, "ascending"), (CHANGE_TYPE, "descending")]  # a preimage before its postimage
 
 
-def _reset_row(number: int, wanted: pa.Schema) -> pa.Table:
-    "One row that tells the reader to start with an empty table. It sorts before all others."
-    row = {CHANGE_TYPE: "reset", PLACE: f"{number:06d}"}
-    return pa.Table.from_pylist([{name: row.get(name) for name in wanted.names}], schema=wanted)
+def _types(schema: Schema) -> dict[str, str]:
+    "The columns of the feed: those of the source, and its own around them."
+    return {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{column.name: column.type for column in schema}, **_OURS}
+
+
+def _columns(types: Mapping[str, str]) -> pa.Schema:
+    "The same for Arrow."
+    return pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
 
 
 def feed_between(
@@ -255,39 +248,35 @@ def feed_between(
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
     net: bool = True,  # one change a key; else every change
     time_column: str = "",  # of the commit time, where it is to be this one
-    most: int | None = None,  # keys, the first that new changes name; None for all
+    limit: int | None = None,  # keys, the first that new changes name; None for all
 ) -> Feed:
     "The changes of a span. Raises `NoFeed` if no file lies there, `Refused` for a file that cannot be read."
-    line, table = between.line, str(between.line.table)
+    line = between.line
     if between.difference:
         return _reloaded(between, key)
-    if not line.files:
-        raise NoFeed(f"{table}: there is nothing to tell before its first file")
-    files = changelog_files(line, between.known, key)
-    check_key(table, files.schema, key, files.footers)
-    check_feed(line, files, key)
+    files = feed_files(between, key)
     clock = clock_of(files, key, time_column)
-    types = {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{c.name: c.type for c in files.schema}, **_OURS}
-    wanted = pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
+    types = _types(files.schema)
+    columns = _columns(types)
     fresh = _fresh(between)
-    judged = {file: applicable(rows, key, file.is_load) for file, rows in _rows(line, fresh, files).items()}
-    new = {file: rows for file, (rows, _) in judged.items()}
-    named = named_keys((rows for file, rows in new.items() if not file.is_load), files, key)[:most] if key else []
+    divided = {file: applicable(rows, key, file.is_load) for file, rows in _rows(line, fresh, files).items()}
+    new = {file: rows for file, (rows, _) in divided.items()}
+    counted: Counter[str] = sum((reasons for _, reasons in divided.values()), Counter())
+    keys = named_keys((rows for file, rows in new.items() if not file.is_load), files, key)[:limit] if key else []
+    parts = [columns.empty_table()]
     if key:
-        parts = _keyed_rows(between, fresh, new, named, net, clock, wanted)
+        parts += _keyed_rows(between, fresh, new, keys, net, clock, columns)
     else:
-        parts = [_inserts(file, rows, line.number, clock, wanted) for file, rows in new.items()]
+        parts += [_inserts(line, file, rows, clock, columns) for file, rows in new.items()]
     if between.reset:
-        parts.append(_reset_row(line.number, wanted))
-    rows = pa.concat_tables([wanted.empty_table(), *parts])
-    rows = rows.sort_by([(PLACE, "ascending"), (CHANGE_TYPE, "descending")])
-    counted = sum((each for _, each in judged.values()), Counter())
-    left_out = {why: number for why, number in counted.items() if number}
-    return Feed(rows, between, net, line.gaps, left_out, len(named), types)
+        # the reader starts with an empty table; this row sorts before all others
+        parts.append(pa.Table.from_pylist([{CHANGE_TYPE: "reset", PLACE: f"{line.number:06d}"}], columns))
+    rows = pa.concat_tables(parts).sort_by(_ORDER)
+    return Feed(rows, between, net, line.gaps, dict(counted), len(keys), types)
 
 
 def small_feed(
-    past: Changelog,  # everything that lies there
+    changelog: Changelog,  # everything that lies there
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
     since: Position | None = None,  # where the reader stands; None: it has nothing
     until: Position | None = None,  # where it wants to go; None: all that has landed
@@ -295,4 +284,4 @@ def small_feed(
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> Feed:
     "The changes between two positions, as `feed` tells them. Raises `NoPast` if there would be a gap."
-    return feed_between(span(past, since, until), key, net, time_column)
+    return feed_between(span(changelog, since, until), key, net, time_column)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..changes.quarantine import read_aside
-from ..changes.read import ChangeFiles
+from ..changes.read import ChangeFiles, check_key
 from ..errors import NoFeed, Refused
-from .changelog import Changelog, equal_images, held_by, is_same_base, lost_of
+from .changelog import Changelog, changelog_files, equal_images, held_by, is_same_base, lost_of
 from ..landing.files import RawFile, change_order, day_before, for_shell
 from ..state.position import Position, checksum, reload_name, reread
 from ..storage.filesystem import fs_and_path
@@ -22,22 +22,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'landed', 'Span', 'span', 'check_feed', 'Feed']
+__all__ = ['CHANGE_TYPE', 'PLACE', 'COMMIT_TIME', 'landed', 'Span', 'span', 'feed_files', 'Feed']
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-009
-def landed(past: Changelog) -> Position:
+def landed(changelog: Changelog) -> Position:
     "The position of a reader that has read all these files."
-    times = max((f.time for f in past.files), default=0.0)
-    cut = past.before[-1].path if past.before else ""
-    total = checksum(f.identity for f in past.changes)
-    at = Position(past.number, past.load, listed_at=times, cut=cut, applied=total, emptied=past.emptied)
-    if not past.changes:
-        return at
-    last = past.changes[-1].path
-    start = day_before(last)
-    window = tuple(f.identity for f in past.changes if f.order >= change_order(start))
-    redone = past.position.redone if past.position and past.position.load == at.load else {}
-    return replace(at, last=last, window=window, window_start=start, redone=redone)
+    changes = changelog.changes
+    position = Position(
+        changelog.number,
+        changelog.load,
+        listed_at=max((file.time for file in changelog.files), default=0.0),
+        cut=changelog.before[-1].path if changelog.before else "",
+        applied=checksum(file.identity for file in changes),
+        emptied=changelog.emptied,
+    )
+    if not changes:
+        return position
+    end = changes[-1].path
+    start = day_before(end)
+    # a file with a name that is not in this window is new later
+    window = tuple(file.identity for file in changes if file.order >= change_order(start))
+    redone = changelog.position.redone if changelog.position and changelog.position.load == position.load else {}
+    return replace(position, last=end, window=window, window_start=start, redone=redone)
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-013
 @dataclass(frozen=True)
@@ -45,109 +51,127 @@ class Span:
     "The files between two positions."
 
     line: Changelog  # the files of the later one
-    known: frozenset[str]  # paths of change files that the earlier one holds as well
+    seen_paths: frozenset[str]  # paths of change files that the earlier one holds as well
     reset: bool  # the reader must forget what it has
     until: Position  # the later one
-    shown: Mapping[str, frozenset[int] | None] = field(default_factory=dict)  # path -> rows, None for all of them, that
-    # the earlier one did not hold, because they had been put aside
+    # path -> rows that the earlier one did not hold, because they had been put aside; None for all of them
+    revealed: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     difference: str = ""  # where that between the earlier one and the load of the later one lies; nothing else is told
 
     @property
     def new(self) -> tuple[RawFile, ...]:
         "Change files that only the later one holds, in order."
-        return tuple(f for f in self.line.changes if f.path not in self.known)
+        return tuple(file for file in self.line.changes if file.path not in self.seen_paths)
 
     @property
     def is_empty(self) -> bool:
         "There are no changes."
-        return not self.reset and not self.new and not self.shown and not self.difference
+        return not self.reset and not self.new and not self.revealed and not self.difference
 
 
 def _whole(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,
 ) -> Changelog:
     "The files that a position holds. Raises `NoFeed` if one of them is gone."
-    held = held_by(past, position)
-    missing = lost_of(past, position)
-    gone = [f"{past.table}: {f.path} of the load is gone" for f in position.base_files if f not in past.load]
-    if words := [*missing, *gone[:1], *past.gaps[: not past.is_whole]]:
+    line = held_by(changelog, position)
+    lost = [file.path for file in position.base_files if file not in changelog.load]
+    missing = [*lost_of(changelog, position), *[f"{changelog.table}: {path} of the load is gone" for path in lost[:1]]]
+    if words := [*missing, *changelog.gaps[: not changelog.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or start again")
-    return held
+    return line
 
 # %% ../../notebooks/10_history/10_span.ipynb #bdc08d70
 def _difference(
-    past: Changelog,
-    since: Position | None,
+    changelog: Changelog,
+    since: Position,
 ) -> Span | None:  # None where nobody has written it down for this reader
     "From a position on the load before to the load that is there."
-    name = reload_name(since, past.load) if since and past.reloads else ""
+    name = reload_name(since, changelog.load) if changelog.reloads else ""
     if not name:
         return None
-    url = f"{past.reloads}/{name}"
+    url = f"{changelog.reloads}/{name}"
     fs, path = fs_and_path(f"{url}/_SUCCESS")
     if not fs.get_file_info(path).is_file:
         return None
-    line = replace(past, changes=(), number=max(past.number, since.load + 1))
+    line = replace(changelog, changes=(), number=max(changelog.number, since.load + 1))
     return Span(line, frozenset(), False, replace(landed(line), load=line.number), difference=url)
 
 # %% ../../notebooks/10_history/10_span.ipynb #cell-015
-def _shown(
-    past: Changelog,
-    again: Mapping[str, str],  # files that the reader has -> the list of their rows that had been put aside
-) -> dict[str, frozenset[int] | None]:  # see `Span.shown`
+def _revealed(
+    changelog: Changelog,
+    lists: Mapping[str, str],  # files that the reader has -> the list of their rows that had been put aside
+) -> dict[str, frozenset[int] | None]:  # see `Span.revealed`
     "Rows of known files that had been put aside, and are in the table now."
-    found: dict[str, frozenset[int] | None] = {}
-    for path, listed in again.items():
-        rows = {one.row for one in read_aside(past.aside, {path: (0, listed)})}
-        found[path] = None if None in rows else frozenset(rows).difference(past.hidden.get(path, ()))
-    return {path: rows for path, rows in found.items() if rows is None or rows}
+    revealed: dict[str, frozenset[int] | None] = {}
+    for path, listed in lists.items():
+        entries = [entry.row for entry in read_aside(changelog.aside, {path: (0, listed)})]
+        rows = frozenset(row for row in entries if row is not None)
+        # a file that was put aside as a whole has no row in its list
+        revealed[path] = None if None in entries else rows.difference(changelog.hidden.get(path, ()))
+    return {path: rows for path, rows in revealed.items() if rows is None or rows}
 
 
 def span(
-    past: Changelog,  # everything that lies there
+    changelog: Changelog,  # everything that lies there
     since: Position | None,  # where the reader stands; None: it has nothing
     until: Position | None = None,  # where it wants to go; None: all that has landed
 ) -> Span:
     "The files between two positions. Raises `NoPast` if they are not known."
-    until = until or landed(past)
-    line, reset = _whole(past, until), since is None or not is_same_base(past, since)
-    if reset and (found := _difference(past, since)):
-        return found
-    again = {} if reset else reread(until, since)
-    reset = reset or not all(listed for listed, _ in again.values())  # what another file held then is not known
-    known = frozenset() if reset else frozenset(f.path for f in _whole(past, since).changes)
-    number = since.load + reset if since else 0
-    line = replace(line, number=max(line.number, number))
-    here = {f.path for f in line.changes}
-    if known > here:
-        return Span(line, known, False, since)
-    if known - here:
-        odd = f"the reader has {min(known - here, key=change_order)}, which the position to go to does not hold"
-        raise NoFeed(f"{past.table}: {odd}. Go to all that has landed (--to landed), or start again")
-    shown = {} if reset else _shown(past, {path: listed for path, (listed, _) in again.items() if path in known})
-    return Span(line, known, reset, replace(until, load=line.number), shown)
+    until = until or landed(changelog)
+    # what a file that is gone has changed is unknown, so nothing is told across it
+    line = _whole(changelog, until)
+    if since is None:
+        return Span(line, frozenset(), True, replace(until, load=line.number))
+    is_other = not is_same_base(changelog, since)
+    # after a reload by difference, who stood where the table stood need not start again
+    if is_other and (difference := _difference(changelog, since)):
+        return difference
+    reread_files = {} if is_other else reread(until, since)
+    if is_other or not all(listed for listed, _ in reread_files.values()):  # what another file held then is not known
+        line = replace(line, number=max(line.number, since.load + 1))
+        return Span(line, frozenset(), True, replace(until, load=line.number))
+    line = replace(line, number=max(line.number, since.load))
+    seen_paths = frozenset(file.path for file in _whole(changelog, since).changes)
+    paths = {file.path for file in line.changes}
+    # a reader that is ahead has nothing to do
+    if seen_paths > paths:
+        return Span(line, seen_paths, False, since)
+    # each has a file that the other lacks: no feed leads from one to the other
+    if seen_paths - paths:
+        odd = f"the reader has {min(seen_paths - paths, key=change_order)}, which the position to go to does not hold"
+        raise NoFeed(f"{changelog.table}: {odd}. Go to all that has landed (--to landed), or start again")
+    revealed = _revealed(changelog, {path: listed for path, (listed, _) in reread_files.items() if path in seen_paths})
+    return Span(line, seen_paths, False, replace(until, load=line.number), revealed)
 
 # %% ../../notebooks/10_history/10_span.ipynb #2710d310
 CHANGE_TYPE, PLACE, COMMIT_TIME = "_change_type", "_position", "_commit_time"
 
 
-def check_feed(
-    line: Changelog,
-    files: ChangeFiles,  # of its files
+def feed_files(
+    between: Span,
     key: Sequence[str],
-) -> None:
-    "Raises `Refused` for a column with the name of one of the feed's own, or changes that only the lake can tell."
+) -> ChangeFiles:
+    """
+    The files of a span. Raises `NoFeed` if there are none, and `Refused` for a column with the name of one of the
+    feed's own, or changes that only the lake can tell.
+    """
+    line = between.line
     table = line.table
+    if not line.files:
+        raise NoFeed(f"{table}: there is nothing to tell before its first file")
+    files = changelog_files(line, between.seen_paths, key)
+    check_key(str(table), files.schema, key, files.footers)
     if not key and equal_images(line, files)[1]:
         raise Refused(
             f"{table} has no key, and its updates and deletes take rows that are equal to their before images: which "
             f"rows those were is not in a feed. If columns identify its rows: dmscdc table set {for_shell(table)} "
             f"--key COLUMNS. Else read the lake, or `dmscdc as-of {for_shell(table)}`"
         )
-    if taken := [c.name for c in files.schema if c.name in (CHANGE_TYPE, PLACE, COMMIT_TIME)]:
+    if names := {column.name for column in files.schema} & {CHANGE_TYPE, PLACE, COMMIT_TIME}:
         words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"
-        raise Refused(f"{table}: the source has a column {taken[0]}, {words}")
+        raise Refused(f"{table}: the source has a column {min(names)}, {words}")
+    return files
 
 # %% ../../notebooks/10_history/10_span.ipynb #7fa243d6
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..changes.schema import OP, open_raw, read_raw, statistics
 from ..errors import Refused, Verdict
-from ..landing.files import RawFile, TableRef, parse_name
+from ..landing.files import RawFile, TableRef
 from ..runs.charts import seconds_of
 from ..runs.log import RunLog, records
 from ..runs.store import RunStore, open_run_store
@@ -48,82 +48,86 @@ class _Mix:
     "Operations in a sample of change files."
 
     files: list[dict[str, Any]]  # one a file that was read: path, end, rows by operation; what charts take
-    of: int  # change files that there are
+    total: int  # change files that there are
     unread: tuple[str, ...]  # of the sample, why it could not be read: gone, damaged, without `Op`
 
     @property
     def rows(self) -> dict[str, int]:
         "Rows by operation, of all files that were read; {} where none was."
         names = NAMES.values() if self.files else ()
-        return {name: sum(one["rows"].get(name, 0) for one in self.files) for name in names}
+        return {name: sum(file["rows"].get(name, 0) for file in self.files) for name in names}
 
 
 def spread(
     files: Sequence[RawFile],
-    most: int,  # at least 1
+    limit: int,  # at least 1
 ) -> list[RawFile]:  # in their order
     "At most this many files, evenly spread, with the newest."
-    step = max(1, -(-len(files) // most))
+    # from the newest on, so that it is always part of the sample
+    step = max(1, -(-len(files) // limit))
     return list(files[::-1][::step][::-1])
 
 
 def _operations(url: str) -> dict[str, int]:
     "Rows of a file by operation, from one column; an unknown operation is named by its own letters."
     counts = pc.value_counts(read_raw(open_raw(url), url, [OP]).column(OP))
-    return {NAMES.get(one["values"], str(one["values"])): one["counts"] for one in counts.to_pylist()}
+    return {NAMES.get(row["values"], str(row["values"])): row["counts"] for row in counts.to_pylist()}
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-011
 def operations(
     urls: Mapping[str, str],  # where each file can be read as Parquet, by path; of CSV, `ReadableUrls`
     files: Sequence[RawFile],  # change files of a table
-    most: int = 100,  # files that are read
+    limit: int = 100,  # files that are read
 ) -> _Mix:
     "Count operations in a sample of a table's change files."
-    found, unread = [], []
-    for file in spread(files, most):
+    counted, unread = [], []
+    for file in spread(files, limit):
         try:
             rows = _operations(urls[file.path])
         except (Refused, OSError, KeyError, ValueError) as error:
             unread.append(f"{file.path}: {error}")
             continue
-        found.append({"path": file.path, "end": file.stamp.isoformat(), "rows": rows})
-    return _Mix(found, len(files), tuple(unread))
+        counted.append({"path": file.path, "end": file.stamp.isoformat(), "rows": rows})
+    return _Mix(counted, len(files), tuple(unread))
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-016
 def _oldest(url: str, column: str) -> float | None:
     "The oldest commit in a file, from its footer alone; None if the footer does not have it."
     try:
         meta = open_raw(url).metadata
-        names = [meta.schema.column(at).path for at in range(meta.num_columns)]
-        least = min(one.min for (one,) in statistics(meta, [names.index(column)]))
+        names = [meta.schema.column(index).path for index in range(meta.num_columns)]
+        groups = [bounds for (bounds,) in statistics(meta, [names.index(column)])]
+        if not all(groups):  # of one row group nothing is known
+            return None
+        oldest = min(bounds.min for bounds in groups if bounds)
     except (OSError, ValueError, OverflowError, AttributeError, TypeError):
         return None
-    least = datetime.fromisoformat(least) if isinstance(least, str) else least
-    return least.replace(tzinfo=least.tzinfo or timezone.utc).timestamp()
-
-
-def _closed(path: str) -> float:
-    "When a change file was closed."
-    return parse_name(path.rpartition("/")[2]).stamp.timestamp()
+    oldest = datetime.fromisoformat(oldest) if isinstance(oldest, str) else oldest
+    return oldest.replace(tzinfo=oldest.tzinfo or timezone.utc).timestamp()
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-017
 def delays(
     runs: str | RunStore,  # where runs are kept
     table: str,  # schema.table
-    most: int = 100,  # runs that are looked into, the newest
+    limit: int = 100,  # runs that are looked into, the newest
     landing: Any = None,  # of `open_landing`; with `column`
     column: str = "",  # of the source's commit time; "" measures from the closing of the file
 ) -> list[dict[str, Any]]:  # one a change file: run, end, path, lag, since; the oldest run first
     "The time from a change file's oldest commit, or its closing, until the lake had it, in seconds."
-    run_store, ref = open_run_store(runs), TableRef.parse(table)
+    run_store = open_run_store(runs)
+    ref = TableRef.parse(table)
     lines = (line for line in RunLog(run_store).newest_first() if line.get("table") == table and line.get("files"))
-    found = []
-    for line in list(islice(lines, most))[::-1]:
+    waits = []
+    for line in list(islice(lines, limit))[::-1]:
+        if line["verdict"] not in (Verdict.OK, Verdict.ATTENTION):
+            continue
         done = records(run_store.get(line["notebook"])).get("processed") or {}
         for file in done.get("files") or ():
-            if file.get("kind") != "load" and line["verdict"] in (Verdict.OK, Verdict.ATTENTION):
-                commit = _oldest(landing.url(ref, file["path"]), column) if column and landing else None
-                lag = seconds_of(line["end"]) - (commit or _closed(file["path"]))
-                since = "commit" if commit else "closing"
-                found.append({"run": line["run"], "end": line["end"], "path": file["path"], "lag": lag, "since": since})
-    return found
+            if file.get("kind") == "load":
+                continue
+            path, end = file["path"], line["end"]
+            commit = _oldest(landing.url(ref, path), column) if column and landing else None
+            lag = seconds_of(end) - (commit or RawFile(path, 0, 0.0).stamp.timestamp())
+            since = "commit" if commit else "closing"
+            waits.append({"run": line["run"], "end": end, "path": path, "lag": lag, "since": since})
+    return waits

@@ -165,7 +165,7 @@ class RawFile:
 
     name = property(lambda self: self.path.rpartition("/")[2], doc="Base name.")
     folder = property(lambda self: self.path.rpartition("/")[0], doc="Folders between table and file.")
-    is_load = property(lambda self: _kind(self.name) == "load", doc="Named like a load file.")
+    is_load = property(lambda self: bool(_LOAD_NAME.fullmatch(self.name)), doc="Named like a load file.")
     is_change = property(lambda self: _kind(self.name) == "change", doc="Named like a change file.")
     identity = property(lambda self: (self.path, self.size), doc="What makes it this file and no other.")
     order = property(lambda self: (self.name, self.path), doc="Of change files: base name, then path.")

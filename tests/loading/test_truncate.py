@@ -153,7 +153,7 @@ def test_a_moment_before_the_truncate_is_not_told(tmp_path, spark):
     with pytest.raises(NoPast, match="load was before row 1 of .* which emptied the table"):
         upto(line(one), "load")
     with pytest.raises(NoPast, match="was before row 1 of .* which emptied the table"):
-        as_of(spark, line(one), ["id"], at=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc))
+        as_of(spark, line(one), ["id"], until=datetime(2018, 12, 15, 10, 0, 2, tzinfo=timezone.utc))
 
 
 def numbered(*numbers: int):
