@@ -235,11 +235,13 @@ def classify(
     "Load files, change files and foreign files, by name and place; the same for a folder and a bucket."
     kinds: dict[str, list[RawFile]] = {"load": [], "change": [], "": []}
     for file in files:  # in a bucket a folder may be called nothing
+        # A bucket can hold keys with empty parts, which no path in a folder can name.
         kinds["" if file.path.startswith("/") or "//" in file.path else _kind(file.name)].append(file)
     load, changes, foreign = kinds.values()
     with_changes = {raw_file.folder for raw_file in changes}
     folders = {folder for folder in with_changes.union(raw_file.folder for raw_file in load) if not _is_hidden(folder)}
     own_folders = {folder for folder in folders if _DATE_FOLDER.fullmatch(folder)}
+    # Without a date folder or a mark, a folder below the table could be another table's.
     if own_folders or any(raw_file.path == SEGMENTS for raw_file in foreign):
         own_folders |= folders - with_changes  # segments; a folder with changes is another table's
     foreign += [raw_file for raw_file in load + changes if raw_file.folder not in own_folders]
@@ -284,6 +286,7 @@ def _is_folder(entry: os.DirEntry, root: str) -> bool:
     "Whether it is a folder, or a link to one that is not the landing, the link's own folder, or above these."
     try:
         outer, target = (os.path.dirname(entry.path), root), os.path.realpath(entry.path)
+        # A link to a folder above would be walked for ever.
         back = entry.is_symlink() and any(Path(os.path.realpath(folder)).is_relative_to(target) for folder in outer)
         return entry.is_dir() and not back
     except OSError:  # a link to itself
@@ -456,6 +459,7 @@ class FolderLanding:
     ) -> list[TableRef]:  # by name
         "Tables with at least one DMS file. Stops at a table's first such file, so it is no full listing."
         known_tables, root, self.unread = set(known_tables), str(self.root), {}
+        # Tables were loaded from here once: a landing that is gone is trouble, an empty new one is not.
         if known_tables and not self.root.is_dir():
             raise LandingUnreachable(self.describe_empty())
         self.odd = {}

@@ -88,6 +88,7 @@ class JoinedLanding:
             [file for _, listing in listings for file in getattr(listing, kind)]
             for kind in ("load", "changes", "foreign")
         )
+        # Places list their own files in order; together they interleave.
         changes.sort(key=lambda file: file.order)
         return Listing(tuple(load), tuple(changes), tuple(sorted(foreign, key=lambda file: file.path)))
 

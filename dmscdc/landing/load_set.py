@@ -25,6 +25,7 @@ def changed_files(
 
     def is_changed(file: RawFile) -> bool:
         loaded_file = before.get(file.path)
+        # Only a newer time counts: a copy that keeps old times is the same load.
         return loaded_file is None or file.size != loaded_file.size or file.time > loaded_file.time
 
     return tuple(filter(is_changed, files))
@@ -57,6 +58,7 @@ def quiet_at(
     times = sorted(file.time for file in files)
     if not times or settle <= 0:
         return 0.0
+    # DMS writes parts of a load minutes apart, so its own pauses say how long to wait for the next one.
     gap = max((next_time - time for time, next_time in zip(times, times[1:])), default=0.0)
     return times[-1] + max(settle, 2 * gap)
 
@@ -117,6 +119,7 @@ def judge_load(
         return LoadSet("known" if listing.load else "none")
     pair = None if trusted else mixed_pair(listing.load)
     quiet = quiet_at(changed_files(changed, loaded), settle)
+    # A change file behind the load proves that DMS has finished it, so nobody needs to wait.
     if now < quiet and (pair or not is_followed(changed, listing.changes)):
         return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else _OR_SOONER))
     if pair:
@@ -157,8 +160,10 @@ def find_cutoff(
     if odd:
         finding = f"{odd.path} was put {clock(odd.time)}"
         return CutOff(doubt=f"object times are not those of the first writing: {finding}")
+    # What was put before the load began is in the load already.
     early = [file for file in changes if file.time < start]
     close = tuple(file for file in early if file.time >= start - _NEAR)
+    # Times that contradict the order of names are those of a copy, and say nothing about the load.
     if early != list(changes[: len(early)]):
         late = next(file for file in changes if file.time >= start)
         message = f"{late.path} was put after the load began, {early[-1].path} before it"
@@ -178,6 +183,7 @@ def first_cutoff(load: Iterable[RawFile], changes: Sequence[RawFile]) -> CutOff:
         return CutOff()
     start = min(file.time for file in load)
     early = tuple(file for file in changes if file.time < start)
+    # Changes of the last day belong to the task that made this load; older ones may be of an earlier life of the table.
     if not early or early[0].time >= start - _LIFE:
         return CutOff(near=early)
     files = f"{len(early):,} change files were" if early[1:] else "1 change file was"

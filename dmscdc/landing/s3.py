@@ -83,6 +83,8 @@ def begin_of(
     newest = position and (position.last or position.cut)
     if not newest or not RawFile(newest, 0, 0).is_change:
         return ""
+    # A late file is one with a name before the newest: the listing begins a day earlier, and at every name still in
+    # doubt.
     paths = [newest, *(path for path, _ in (*position.window, *position.held))]
     folder = min(path.rpartition("/")[0] for path in paths)
     name = min([day_before(newest), *(path.rpartition("/")[2].partition(".")[0] for path in paths)])
@@ -239,6 +241,7 @@ def _overview(
     days: list[str] = []
     for page in bucket.pages(start + below, delimiter="-"):
         objects += page.get("Contents") or ()
+        # The delimiter "-" makes one prefix of a day of change files, so a year is 365 lines and not half a million.
         for path in (line["Prefix"][len(start) :] for line in page.get("CommonPrefixes") or ()):
             if DAY.fullmatch(path):
                 days.append(path)
@@ -255,6 +258,7 @@ def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
     objects, days = _overview(bucket, start, begin)
     for after, last_day in days_since(days, begin):
         objects += _objects_in(bucket, start, start + after, start + last_day)
+    # Pages of the overview and of the days overlap at their edges.
     return list({item["Key"]: item for item in objects}.values())
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-035
@@ -299,6 +303,7 @@ def _begins_like_dms(
 ) -> bool:
     "Whether a DMS file is among the first ten thousand keys. True if we may not list: the table then reports it."
     try:
+        # A folder with so many keys and no file of DMS is somebody else's, and a listing of millions costs money.
         objects = list(islice(_objects_in(bucket, start), 10_000))
     except LandingUnreachable:
         return True

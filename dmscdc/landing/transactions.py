@@ -79,6 +79,7 @@ def _records(
     for number, line in enumerate(file, 1):
         first_line, quotes = (first_line if lines else number), quotes + (line.count(quote) if quote else 0)
         lines.append(line)
+        # Counting quotes is quick and enough for most lines; the expression decides about those that it cannot tell.
         if not quotes or (quotes % 2 == 0 or len(lines) == 1) and whole_row.fullmatch(b"".join(lines)):
             yield b"".join(lines)
             lines, quotes = [], 0
@@ -167,6 +168,7 @@ def _came_late(
         by_day.setdefault(_day(file.name), []).append(file)
     late, unsure = [], []
     for day, files_of_day in by_day.items():
+        # Names of years would not fit the list, so a day keeps how many files it had, and the sum of their marks.
         count, marks = (done.days or {}).get(day, (0, 0))
         sum_of_marks = sum(_mark(file.name) for file in files_of_day)
         if not count:
@@ -283,14 +285,17 @@ def _route_part(
     start: float,  # of the table's load, see `_first_load`
 ) -> Routed:
     "Write the change file of one table, unless it is there. Raises `ValueError` if another one is there."
+    # The load of the table was read after this file was written, and has its changes.
     if file.time < start - _NEAR:
         return Routed(old=1)
     name = change_name(file.name)
     url = landing.url(table, name)
     present = _read(url)
+    # Without a time the same rows are the same bytes, so a second run finds the file as it left it.
     content = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
     plain = (lambda data: gzip.decompress(data)) if name.endswith(".gz") else (lambda data: data)
     has_grown = present is not None and present != content and plain(content).startswith(plain(present))
+    # DMS may append to the newest file; what was divided of it is then a beginning of what it is now.
     if present is None or has_grown:
         _put(url, content, file.time)
     elif present != content:

@@ -167,6 +167,7 @@ def _check_text(name: str, value: object, source: str) -> str:
         raise _wrong(name, value, source, _OPTIONAL[name][1])
     if not isinstance(value, str) or not value.strip():
         raise _wrong(name, value, source, "a text")
+    # Settings are shown in reports and logs.
     if urlsplit(value).scheme and "@" in urlsplit(value).netloc:
         login = f"{name} holds a user or a password"
         raise ConfigError(f"{source}: {login}; leave them to AWS_PROFILE and the like")
@@ -337,6 +338,7 @@ def write_config(
 def _check_whose(home: Path, cwd: Path) -> None:
     "Settings say where data and secrets are, and others may write a folder above, like /tmp. Raises `ConfigError`."
     status = (home / FILE).stat()
+    # `dmscdc.toml` in /tmp could be anybody's, and names where this person's data go.
     if home != cwd and (status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o002):
         raise ConfigError(
             f"{home / FILE} belongs to another user, or others can write into it. If you trust it: "

@@ -98,6 +98,7 @@ def with_metrics(
         n: value for n, value in line.items() if n in UNITS and isinstance(value, (int, float)) and math.isfinite(value)
     }
     if line.get("table"):
+        # CloudWatch bills each metric of each table, so a table that is well has none.
         numbers = {name: number for name, number in numbers.items() if number > FLOORS.get(name, math.inf)}
     if not numbers:
         return dict(line)
@@ -145,6 +146,7 @@ def _write_line(
             return
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         with open(file, "ab") as log_file:
+            # Two passes may write to one file; a line is longer than what a disk writes at once.
             fcntl.flock(log_file, fcntl.LOCK_EX)
             os.write(log_file.fileno(), text.encode() + b"\n")
     except OSError as error:

@@ -196,6 +196,7 @@ def _run_all(
         shown_done = 0
         while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(unfinished)
+            # The front page of a thousand tables is not drawn a thousand times.
             if done - shown_done >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
                 _show(workers.config)
                 shown_done = done

@@ -107,6 +107,7 @@ def input_mark(
 ) -> str:
     "A mark of all that a refusal depends on: the same mark means the same refusal."
     item, plan = status.item, status.plan
+    # A refusal holds until a file, a setting or the package changes.
     files = sorted((file.path, file.size, file.time) for file in plan.inputs) if plan else status.problem
     settings = [getattr(item, name) for name in SETTINGS] + [item.instruction, item.commit]
     facts = [__version__, settings, plan.kind if plan else "", files]
@@ -187,6 +188,7 @@ def _proposed(
 def _settled(state: State, table: TableRef, config: Config, owner: str) -> TableState:
     "The table; what others have left there is settled under a lease, unless somebody else has it."
     table_state = look_at_state(state, table, config.lake, config.format, config.catalog)
+    # What a dead writer has left is cleared away only by somebody who holds the table.
     lease = state.acquire(table, owner, HOLD) if owner and table_state.unsettled else None
     if lease is None:
         return table_state

@@ -87,6 +87,7 @@ def _renew_all(
     keeper: LeaseHeartbeat,
 ) -> None:  # when the keeper is closed
     "Renew every lease four times in its life."
+    # Three renewals may fail in a row before a lease runs out.
     while not keeper.over.wait(keeper.seconds / 4):
         for held_lease in list(keeper.held.values()):
             renew(keeper.state, held_lease, keeper.seconds)
@@ -308,6 +309,7 @@ def inherit(
     "Free the lease of a dead pass of this machine once none of its work runs; else it expires by itself."
     lease, server = workers.state.holder(table), workers.servers.remote
     owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
+    # Work on a Spark that we cannot ask may go on after its pass has died.
     if owner is None or owner.spark not in ("", print_of(server)):
         return
     try:
@@ -336,6 +338,7 @@ def run_table(
             outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
             workers.say(str(outcome))
             return outcome
+        # Another pass has committed since the plan was made.
         if workers.state.get(status.table).commit != status.item.commit:
             status = workers.reread(status.table)
             if not status.has_work:

@@ -238,6 +238,7 @@ def _update_of(
 ) -> dict[str, Any]:  # arguments of UpdateItem
     "Sets what is new, if nothing has changed since it was read and the lease still holds."
     changed = {**changed, _VERSION: int(raw.get(_VERSION, {"N": "0"})["N"]) + 1}
+    # The old solution and people write these attributes without a version, so each of them is compared.
     conditions = {name: raw.get(name) for name in (*_THEIRS, _VERSION)}
     names = {f"#{name}": name for name in (*changed, *conditions)}
     values = {f":{name}": _value_of(value) for name, value in changed.items()}
@@ -270,6 +271,7 @@ def _of_landing(
         if table is None or (place and item_place not in (place, "")):
             continue
         rival, vague = by_table.get(table), item_place != place
+        # Of two that name the landing, or of two that do not, nobody can tell which is meant.
         if rival and vague == rival[0]:
             both_paths = " and ".join(sorted(raw_item["path"]["S"] for raw_item in (raw, rival[1])))
             raise BadSetting(f"dynamodb:{name}: {table} is there twice, {both_paths}; which one is meant?")
@@ -309,6 +311,7 @@ class _DynamoItems:
         own_path = self.place + table_path(table)
         path = self.paths.get(table, own_path)
         raw = self.read(path)
+        # One scan is cheaper than a request a table, and is made only where a path is not as expected.
         if _is_known(raw) or self.looked:
             self.paths[table] = path
             return path, raw

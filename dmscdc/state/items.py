@@ -202,6 +202,7 @@ def by_hand(
         fresh = {name: stored[name] for name in own_progress} == own_progress
         reload = item.instruction and item.instruction["kind"] == Instruct.RELOAD
         return None if fresh or reload else {"kind": Instruct.ADOPT, "load": date, "last": last_change, "commit": 0}
+    # In the old solution a person sets the date back to load a table again.
     if date < own_progress["LastFullLoadDate"]:
         return {"kind": Instruct.RELOAD, "changes": Reload.KEEP, "commit": item.commit}
     if change_order(last_change) < change_order(item.position.last):
@@ -446,6 +447,7 @@ def with_position(
     done: Mapping | None = None,  # the instruction that this commit carried out
 ) -> TableItem:
     "Moves a table on, unless another run has."
+    # A run that died after it had saved saves the same again.
     is_saved = (item.commit, item.position) == (commit, position := fit_window(position))
     if item.commit != expected and not is_saved:
         raise StaleState(

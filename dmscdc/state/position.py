@@ -175,9 +175,11 @@ def fit_window(
 ) -> Position:  # the same, or with the newest names and `shrunk`
     "Drops the oldest names until the position fits."
     frame = _frame(replace(position, shrunk=False, window_start=position.last))  # the same length before and after
+    # DynamoDB takes items of 400 KB at most.
     room = max(limit - len(json.dumps(frame)), _LEAST_ROOM)
     names_kept, shared = 0, set()
     for path, size in reversed(position.window):
+        # Names of one day share all but their time, and are kept as one prefix with a list of times.
         start, clock = _split(path)
         room -= len(clock) + len(str(size)) + 2 + (0 if start in shared else len(json.dumps(start)) + 6)
         if room < 0:
@@ -276,6 +278,7 @@ def identify_applied(
     count, marks_wanted = position.older
     sure = sum(_mark_of(file.path, file.size) for file in timely) - marks_wanted
     marks = [_mark_of(file.path, file.size) for file in later]
+    # Two wrong times at once are possible and too many to try; a load again is the way out then.
     for stale in (0, 1):  # how many of the timely ones came with an old time
         by_mark = {_mark_of(file.path, file.size): file for file in timely} if stale else {0: None}
         touched = count - len(timely) + stale  # how many of the later ones were applied
@@ -345,6 +348,7 @@ def bound(
     if instruction is None:
         return None, ()
     checked = check_instruction(instruction)
+    # An instruction was given for what a person saw: once the table has moved on, it may mean something else.
     if commit is None or checked.get("commit") in (None, commit):
         return checked, ()
     return None, (
@@ -366,6 +370,7 @@ def take_over(
             f"LastFullLoadDate is {adoption['load']!r}, not a time like 1900-01-01 00:00:00"
         ) from error
     first_load = min(listing.load, key=lambda file: file.path, default=None)
+    # A newer load file has come since the old solution stopped, and is not in its lake.
     load = listing.load if first_load and int(first_load.time) <= loaded else ()
     last_change = "" if adoption["last"] == "0.parquet" else adoption["last"]
     window = tuple(file.identity for file in listing.changes if file.path == last_change)

@@ -90,6 +90,7 @@ def transaction(
     write: bool = True,  # wait until no other process writes
 ) -> Iterator[sqlite3.Connection]:  # closed at the end
     "One action on the file: all of it, or nothing if something was raised."
+    # A reader that begins with a select never waits for a writer, and sees one state of the file.
     begin = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
     with _usable(path), closing(_open(path, *begin)) as db:
         db.row_factory, db.text_factory = sqlite3.Row, _text
@@ -131,6 +132,7 @@ def add_columns(
         if not missing(db):
             return
     with transaction(path) as db:
+        # Asked again under the lock.
         for name in missing(db):  # another process may have added them meanwhile
             db.execute(f"alter table {table} add column {name}")
 

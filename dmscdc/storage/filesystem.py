@@ -224,6 +224,7 @@ def _configured() -> Credentials:
     if provider is None:
         raise PermissionError("no AWS credentials were found: set AWS_PROFILE, or run aws configure")
     now = provider.get_frozen_credentials()
+    # AWS's own address is left out: Arrow and Spark then choose it by region, with its dual-stack and FIPS variants.
     endpoint = own_endpoint(s3.meta.endpoint_url, region)
     return Credentials(region, endpoint, now.access_key, now.secret_key, now.token or "", provider.method)
 
@@ -317,6 +318,7 @@ def _s3(access: Credentials) -> pafs.FileSystem:
     import pyarrow.fs as pafs
 
     who = {"access_key": access.key, "secret_key": access.secret, "session_token": access.token or None}
+    # A pass asks for many small objects at once, and S3 slows down those who do.
     retries = pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)
     where = {"region": access.region, "endpoint_override": access.endpoint or None}
     how = {**who, **where, "retry_strategy": retries, "connect_timeout": 10, "request_timeout": 60}
@@ -386,6 +388,7 @@ def s3a_parts(
     jars: Sequence[str],  # names of the jars that Spark has
 ) -> dict[str, str]:  # settings
     "The jars that Spark must get, and the settings for writing to S3."
+    # Glue and EMR bring these jars; a second version beside them would break theirs.
     has = {name: jar for jar in jars for name in re.findall(r"^(hadoop-aws|spark-hadoop-cloud)_?", jar)}
     conf = _CLOUD if "spark-hadoop-cloud" in has else {}
     hadoop = next(filter(None, (re.fullmatch(r"hadoop-client-api-([\d.]+)\.jar", jar) for jar in jars)), None)
@@ -446,6 +449,7 @@ def s3a(
 
     home = home or _find_spark_home()
     parts = s3a_parts(os.listdir(Path(home, "jars")))
+    # Secrets go through the environment of Spark's start, because settings are shown on its pages and in its logs.
     with _temporary_env(s3a_environment(access)):
         yield parts | s3a_settings(access)
 

@@ -55,6 +55,7 @@ def staging_number(
 def _names_below(root: str, prefix: str, hidden: bool = False) -> list[str]:
     "Names of all files below a folder, sorted, with / between their parts; an entry that is a folder counts as a file."
     paths = []
+    # An entry may be a folder: so a commit is made where a disk has no hard links.
     for folder, folders, names in os.walk(os.path.join(root, prefix), onerror=_unless_gone):
         names += filter(ENTRY_NAME.match, folders)
         folders[:] = [name for name in folders if not ENTRY_NAME.match(name)]
@@ -289,6 +290,7 @@ def _last_entry(
     low, step, high = 0, 1_000, None  # high: no entry is above it
     start = low
     while True:
+        # Numbers have no gaps, so one page behind a guess says whether the guess was too low or too high.
         numbers, is_truncated = entries_after(start)
         if numbers and not is_truncated:
             return numbers[-1]
@@ -345,6 +347,7 @@ def _exists(s3: Any, bucket: str, key: str) -> bool:
 
 def _is_decided(s3: Any, bucket: str, folder: str) -> bool:
     "Whether a state decides the entries of this journal. We do not check on AWS, which refuses a second put."
+    # Another store may ignore `If-None-Match`, and then two writers could both win.
     endpoint = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)
     return bool(endpoint) and _exists(s3, bucket, f"{folder}/{_BY_STATE}")
 
