@@ -93,6 +93,7 @@ def columns_of(
     for item in items:
         for name in item:
             kind = "" if name in columns else next(iter(item[name]))
+            # A null has no type yet, and two attributes that differ by case cannot both be columns.
             if kind not in ("", "NULL") and name.lower() not in lower_names and is_free(name) and not odd.search(name):
                 columns[name] = KINDS.get(kind, "string")
                 lower_names.add(name.lower())
@@ -196,6 +197,7 @@ class ItemTable:
         sent, self._late, self._waiting = self._late + self._waiting[held_back:], self._waiting[:held_back], []
         for number, data in enumerate(reversed(sent)):
             shard = sorted(self._sent)[number % 2]
+            # Kinesis delivers some records twice.
             self._sent[shard] += [data] * (2 if number % 5 == 0 else 1)
 
     def describe_stream_summary(self, StreamName: str) -> dict[str, Any]:

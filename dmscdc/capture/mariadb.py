@@ -406,6 +406,7 @@ def _changes(
             new, before_prefix = ("after_", "before_") if op == "U" else ("", "")
             before = _row(event.columns, row["before_values"], row["before_none_sources"]) if before_prefix else None
             values = _row(event.columns, row[f"{new}values"], row[f"{new}none_sources"])
+            # File and position order all changes of a server; the row's number orders those of one event.
             counter = int(file.rpartition(".")[2]) % 10**4 * 10**15 + position * 10**5 + number
             yield LoggedChange(event.table, op, values, before, words, commit, change_sequence(commit, counter), begin)
 
@@ -430,6 +431,7 @@ class _Capture:
         "Keep the place from which a later capture reads."
         begins = [changes[0][1].begin for changes in self.waiting.values() if changes]
         progress = {"loaded": self.loaded, "last": self.last, "columns": self.columns}
+        # What waits is read again by a later capture, so the place is before the oldest of it.
         text = json.dumps({"place": min([self.place, *begins]), **progress})
         draft = self.kept.with_name(f".{self.kept.name}.{os.getpid()}")
         draft.write_text(text)
@@ -515,6 +517,7 @@ def _batches(
     "What goes into a file each: changes of one set of columns, up to a size in bytes; what is left only if it is due."
     start = size = 0
     for end, (_, change) in enumerate(waiting):
+        # A file has one set of columns.
         if end > start and change.words != waiting[start][1].words:
             yield waiting[start:end]
             start, size = end, 0

@@ -106,6 +106,7 @@ def _check(settings: Mapping[str, Any]) -> None:
         ZoneInfo(zone or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise _wrong("date_partition_timezone", "a zone like 'Europe/Berlin'", zone) from None
+    # DMS refuses an endpoint with both (guide, *Using Amazon S3 as a target*).
     if settings["cdc_inserts_only"] and settings["cdc_inserts_and_updates"]:
         raise _wrong("cdc_inserts_and_updates", "False beside CdcInsertsOnly", True)
     if settings["preserve_transactions"] and not settings["cdc_path"].strip("/"):
@@ -169,6 +170,7 @@ def _value(
         return type(usual)(word)
     if not isinstance(value, str):
         raise _wrong(name, "a text", value)
+    # A console or a shell hands these on as two characters.
     codes = {"\\n": "\n", "\\r": "\r", "\\t": "\t"} if name in ("csv_delimiter", "csv_row_delimiter") else {}
     for code, meant in codes.items():
         value = value.replace(code, meant)
@@ -219,6 +221,7 @@ NOT_WRITTEN = {"AddTrailingPaddingCharacter"}  # we can write only what DMS writ
 
 def _given(text: str) -> dict[str, Any]:
     "The settings of an endpoint by name, each with its value. Raises `BadSetting`."
+    # Extra connection attributes are no JSON: name=value; name=value.
     if not text.lstrip("\ufeff \n\r\t").startswith(("{", "[")):
         return _attributes(text)
     try:

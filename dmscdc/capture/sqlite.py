@@ -192,6 +192,7 @@ def _keep_triggers(db: sqlite3.Connection, tables: list[str]) -> list[str]:
         "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) = 'dmscdc_'"
     ).fetchall()
     wanted_triggers = {f"dmscdc_{table}_{op}": table for table in tables for op in "IUD"}
+    # SQLite takes triggers along when a table is renamed, and they would log under the old name.
     for name, table in present:
         if wanted_triggers.get(name) != table:
             db.execute(f"DROP TRIGGER {quoted(name)}")
@@ -277,6 +278,7 @@ def see_changes(
     newest, last_file = db.execute(
         "SELECT (SELECT max(seen) FROM dmscdc_changes), (SELECT max(last) FROM dmscdc_sources)"
     ).fetchone()
+    # A change is never older than the file before it, else the loader would find it late.
     floor = stamp_text(parse_name(last_file).stamp) if last_file else ""
     size = " + ".join(f"ifnull(length(CAST({slot} AS BLOB)), 0)" for slot in slots_of(db)) or "0"
     db.execute(
@@ -299,6 +301,8 @@ def name_batches(
         "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source"
     ).fetchall()
     for source, first_seen, size, last_file in waiting:
+        # A batch ends with its interval or its size, whichever comes first, as `cdcMaxBatchInterval` and
+        # `cdcMinFileSize` say.
         due = everything or as_utc(now) - moment_of(first_seen) >= interval
         if not due and size < limit:
             continue
@@ -335,6 +339,7 @@ def next_name(folder: Path, now: datetime, last_name: str | None, suffix: str) -
     closed, tick = as_utc(now), timedelta(milliseconds=1)
     if last_name:
         closed = max(closed, parse_name(last_name).stamp + tick)
+    # Two batches can be closed in one millisecond, which is all that a name tells.
     while (folder / change_name(closed, suffix)).exists():
         closed += tick
     return change_name(closed, suffix)
@@ -409,6 +414,7 @@ def _write_batch(
     path, paths = f"{date_folder(commits[0], settings)}/{file}".lstrip("/"), []
     if data.num_rows:  # else the settings let none of these changes through
         paths = [put_file(landing, table, path, data, settings, replace=True, time=parse_name(file).stamp)]
+    # The file lies in the landing: a capture that dies before this line writes it again, with the same name and rows.
     db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND file = ?", (table.name, file))
     return paths
 

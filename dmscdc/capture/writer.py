@@ -401,6 +401,7 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
     note = {name: value for name, value in (data.schema.metadata or {}).items() if name == WHOLE_ROWS}
     if settings.parquet_timestamp_in_millisecond:
         data = _in_milliseconds(data)
+    # DMS writes no Arrow schema into its files.
     data = data.replace_schema_metadata(None)
     bounded = [f.name for f in data.schema if settings.enable_statistics and not pa.types.is_decimal(f.type)]
     with pq.ParquetWriter(
@@ -525,6 +526,7 @@ def write_changes(
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, columns)
     data = data if isinstance(rows, pa.Table) else with_markers(data, rows, settings)
     ops, data = (data["Op"].to_pylist(), data.drop_columns(["Op"])) if op else (None, data)
+    # Without commit times, the changes are as old as the batch could be.
     commits = commits or [_closing(closed, settings) - timedelta(seconds=settings.batch_interval)] * data.num_rows
     sequences = sequences or [change_sequence(commit, i) for i, commit in enumerate(commits, 1)]
     columns_written = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
@@ -591,6 +593,7 @@ def write_load_set(
 ) -> list[Path]:  # of the files, none for a table without rows
     "Writes a full load, numbered from 1, in files of at most `max_file_size` KB of rows."
     moment = moment or datetime.now(timezone.utc)
+    # The size is that of rows in memory: compressed bytes are known too late.
     rows = max(1, int(settings.max_file_size * 1024 * data.num_rows / data.nbytes)) if data.num_rows else 1
     step = timedelta(microseconds=0 if settings.use_task_start_time else 1)
     starts = enumerate(range(0, data.num_rows, rows), 1)

@@ -80,5 +80,6 @@ def write_archive(
         done = subprocess.run(work, env=env, capture_output=True, text=True, timeout=600)
         if not draft.exists() or not draft.stat().st_size:
             raise ServerMissing(f"Java wrote no archive of its classes (Java 13 or later can): {done.stderr[-1000:]}")
+        # A session that starts meanwhile finds the old file or the new one, never a half.
         draft.replace(target)
     return f"{target}: {target.stat().st_size >> 20:,} MB. Spark starts from it now"

@@ -37,6 +37,7 @@ def lighten() -> bool:  # whether something was removed
 def bound(limit: int) -> None:
     "Bound the memory of this process and of those that it starts, unless a lower bound is set."
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    # A lower bound of the system stays.
     if hard == resource.RLIM_INFINITY or limit < hard:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 

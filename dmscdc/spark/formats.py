@@ -79,6 +79,7 @@ def check_format(
     table: Any = "TABLE",  # for the advice
 ) -> str:  # where its class lies: module:name
     "Find a table format. Raises `FormatMissing`, which names the known ones."
+    # A package cannot take the place of a format of ours.
     if format in FORMATS:
         return FORMATS[format].target
     if target := (known_formats := formats()).get(format):

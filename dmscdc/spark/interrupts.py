@@ -78,6 +78,7 @@ class ServerMonitor:
 
         self.asked = True
         while True:
+            # The server tells what its threads do by a query, as Connect has no call for it.
             request = self.client._execute_plan_request_with_metadata()
             request.operation_id = str(uuid.uuid4())
             request.plan.CopyFrom(SQL(THREADS.format(newest=self.newest)).to_proto(self.client))
@@ -109,6 +110,7 @@ def _close_session(
     interrupted: set[str] = set()
     while True:
         try:
+            # An operation can begin between two calls.
             while new := set(client.interrupt_all()) - interrupted:
                 interrupted |= new
             if interrupted and monitor.one_machine():
@@ -248,6 +250,7 @@ def started_by(
 ) -> list[int]:  # process ids
     "The running processes that a process has started, directly or indirectly."
     variable, pids = f"{MARK}={mark}".encode(), []
+    # Whoever was started inherits the mark, also where its parent has died in between.
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has ended, or belongs to another user
             if variable in path.read_bytes().split(b"\0"):

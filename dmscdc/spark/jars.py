@@ -209,6 +209,7 @@ def _chosen(
     stop: threading.Event | None,
 ) -> list[Path]:
     "The files for names. Raises `JarMissing`."
+    # A machine without a network, or a company that checks its own jars.
     if own_folder := os.environ.get("DMSCDC_JARS"):
         own_jars = sorted(Path(own_folder).glob("*.jar"))
         if missing := [name for name in names if not has_jar(name, [file.name for file in own_jars])]:

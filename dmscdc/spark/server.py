@@ -84,6 +84,7 @@ def port_of_ours() -> Iterator[int]:  # 0: any, on a machine without ::1
     with ExitStack() as stack:
         port = 0
         with suppress(OSError):
+            # Clients look up localhost and may try ::1 first, where a neighbour could listen and be sent the token.
             blocker = stack.enter_context(socket.socket(socket.AF_INET6))
             blocker.bind(("::1", 0))
             port = blocker.getsockname()[1]
@@ -159,6 +160,7 @@ def server_env(
         "PYTHONPATH": with_package(os.environ.get("PYTHONPATH", "")),
     }
     if master.startswith("local"):
+        # Spark listens on every address else.
         additions["SPARK_LOCAL_IP"] = "127.0.0.1"  # the workers of a cluster must reach us
         additions[TASK_MEMORY] = str(task_memory(master, memory))
     return {k: value for k, value in os.environ.items() if k not in skip} | additions

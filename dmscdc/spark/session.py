@@ -135,7 +135,9 @@ def spark_conf(
             conf["spark.authenticate"] = "true"  # at its ports, which other users of the machine reach
         if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
             conf["spark.python.daemon.module"] = "dmscdc.spark.daemon"  # so that Python tasks start quickly
+        # 200 of them, as Spark has it, cost a small table more than its rows.
         conf["spark.sql.shuffle.partitions"] = str(max(2 * cores_of(master), 4))
+        # Listing by Spark's tasks pays on a cluster only.
         conf["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
     return merge_conf(conf, {k: str(value) for k, value in overrides.items()})
 
@@ -428,6 +430,7 @@ def submitted_session(
     "The session of a program that `spark-submit` runs; it sets master, memory and access to buckets."
     from pyspark.sql import SparkSession
 
+    # `spark-submit` has made the driver; only settings of the session can still be given.
     builder, before = SparkSession.builder, list(sys.path)
     for key, value in {**SESSION_SETTINGS, **conf}.items():
         builder = builder.config(key, value)
@@ -452,6 +455,7 @@ def open_session(
 ) -> SparkSession:  # settings, package and Python checked
     "`remote`, else `master`, else `SPARK_REMOTE`, else `spark-submit`'s, else `DMSCDC_MASTER`, else this machine."
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # A refusal is said in a sentence; its stack trace would hide it.
         logging.getLogger(logger).disabled = True  # logs a page of JSON for every exception
     overrides = {key: str(value) for key, value in (conf or {}).items()}
     url = remote or (None if master else os.environ.get("SPARK_REMOTE"))
