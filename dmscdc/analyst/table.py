@@ -5,6 +5,7 @@
 # %% ../../notebooks/18_analyst/02_table.ipynb #4f65811b
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,7 @@ class History:
         return "".join(str(picture(one)) for one in self.lives) + self.steps()._repr_html_()
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #27bf2702
+_SIGN = re.compile(r"[<>=]")  # a text with one is a condition
 _RUNS = ("start", "job", "verdict", "words", "files", "lag", "html")
 
 
@@ -90,6 +92,16 @@ class Table:
     name: str  # schema.table
     config: Config
     spark: Callable[[str], SparkSession]  # of a format; opened when it is first needed
+
+    def _named(self, values: Sequence[Any], key: dict[str, Any]) -> dict[str, Any]:
+        "A key by column, also where it was given as values. Raises `BadKey`."
+        if not values:
+            return key
+        columns = asked(self.config, self.name).key
+        if key or len(values) != len(columns):
+            names = ", ".join(f"{name}=…" for name in columns) or "none; ask with conditions: history('price > 9')"
+            raise BadKey(f"{self.name}: the key of a row was expected, {names}")
+        return dict(zip(columns, values))
 
     @in_python()
     def status(self) -> dict[str, Any]:
@@ -125,10 +137,12 @@ class Table:
     @in_python()
     def history(
         self,
-        *where: str,  # conditions instead of a key: "price >= 100"
+        *where: Any,  # the key, as its columns are ordered: 1001; or conditions instead of one: "price >= 100"
         **key: Any,  # of the row, by column
     ) -> History:
         "Every change of a row, with its file and what differed, beside the lake's row. Raises `BadKey`."
+        if not all(isinstance(text, str) and _SIGN.search(text) for text in where):
+            key, where = self._named(where, key), ()
         if bool(key) == bool(where):
             raise BadKey(f"{self.name}: name the row, history(id=1001), or what it had, history('price > 9')")
         if key:
@@ -183,9 +197,11 @@ class Table:
     @in_python()
     def blame(
         self,
-        **key: Any,  # of the row, by column
+        *values: Any,  # the key, as its columns are ordered: 1001
+        **key: Any,  # or by column
     ) -> Answer:
         "One row for each column of a row: its value, and the change that gave it. Raises `BadKey`."
+        key = self._named(values, key)
         life = life_of(self.config, self.name, {name: str(value) for name, value in key.items()})
         words = "the row is gone: history() tells its life" if life.steps else "no file names this key"
         lines = blame_lines(life)

@@ -108,3 +108,15 @@ def test_rows_before_the_first_pass_and_of_a_damaged_lake_are_refused(home, tmp_
     file.write_bytes(content)
     with pytest.raises(LakeDamaged, match=file.name):
         dmscdc.open(copied)["shop.ware"].rows()
+
+
+def test_a_row_is_named_by_the_values_of_its_key_and_a_table_without_its_schema(home):
+    lake = dmscdc.open(home)
+    ware = lake["ware"]
+    assert ware.name == "shop.ware" and repr(ware.history(3)) == repr(ware.history(id=3)) != repr(ware.history(5))
+    assert repr(ware.blame(3)) == repr(ware.blame(id=3))
+    assert len(ware.history("price >= 3")) > len(ware.history(3)), "a text with a sign is a condition"
+    with pytest.raises(BadKey, match="the key of a row was expected, id=…"):
+        ware.history(3, 4)
+    with pytest.raises(UnknownTable, match="there is no table wares here. Did you mean 'ware'"):
+        lake["wares"]
