@@ -445,7 +445,7 @@ def _begin(
     present, unmarked = find_entry(place), table_input(replace(entry, commit=_NO_COMMIT))
     if present is None:
         _create(place, unmarked if entry.keys else table_input(entry))
-        return find_entry(place), "table created"
+        return find_entry(place) or {}, "table created"
     check_ours(place, present, entry.table, entry.location)
     if any(present.get("Parameters", {}).get(name) != entry.storage.parameters.get(name) for name in _SORTS):
         drop_entry(place)  # of a table in another format
@@ -455,7 +455,7 @@ def _begin(
         return present, ""
     _remove(place, _known(place, present, None))
     _update(place, present, unmarked)
-    return find_entry(place), "partition keys changed"
+    return find_entry(place) or {}, "partition keys changed"
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #99ac3ae7
 def sync(

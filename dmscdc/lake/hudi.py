@@ -46,7 +46,7 @@ def version_from(
         from fastavro import reader
     except ImportError as error:
         raise FormatMissing("tables of Hudi need fastavro: pip install 'dmscdc[hudi]'") from error
-    metadata = next(reader(BytesIO(content)))
+    metadata: Any = next(reader(BytesIO(content)))
     stats = [stat for partition_stats in (metadata["partitionToWriteStats"] or {}).values() for stat in partition_stats]
     extra, operation = metadata["extraMetadata"] or {}, metadata["operationType"] or "UNKNOWN"
     new = sum(stat["prevCommit"] in (None, "null") for stat in stats)

@@ -272,7 +272,7 @@ def announce(
         PlanKind.ATTENTION,
         load_number=plan.load_number,
         before=plan.before,
-        after=plan.before,
+        after=plan.before or Position(),
         notes=(note, *plan.notes),
         remarks=plan.remarks,
     )

@@ -168,6 +168,7 @@ def prepare_truncated(
     emptied: Emptied,
 ) -> StagedLoad:
     "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
+    assert emptied.last  # a batch without a TRUNCATE that counts is applied, and does not come here
     path, row = emptied.last
     file = next(batch_file for batch_file in files if batch_file.path == path)
     before = Position.from_json(head.position)

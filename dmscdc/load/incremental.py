@@ -35,7 +35,7 @@ from .raw_files import after_drop, open_files, put_aside, read_by, unreadable
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
-from ..spark.session import SessionOnDemand
+from ..spark.session import session_on_demand
 from ..state.position import Instruct, Position
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _fold_batch(
     spark: OpenSession, task: TableContext, plan: Plan, head: Commit, reading: Reading, clock: Stopwatch
 ) -> FoldedBatch | Emptied:
     "The batch, folded; or the TRUNCATE that comes first. Raises `Refused`."
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
         folded = _fold(on_demand, task, plan, head, reading, "first")
         truncates = _truncates(spark, task, plan, head, folded)
@@ -135,7 +135,7 @@ def _meet_applied(
     is_complete: bool,  # no file of the batch is put aside
 ) -> FoldedBatch:
     "Which applied files may hold changes that the batch brings again; without what the table's rows have passed."
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     files = folded.reading.files
     images = folded.reading.changes.images
     earlier = resumed_files(spark, task, head, folded.batch, files, images) if is_complete else []
@@ -167,7 +167,7 @@ def _fold_with_applied(
 ) -> FoldedBatch | Emptied:
     "The batch and the applied files that it repeats, folded together. Raises `Refused`."
     reading = folded.reading
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     unseen = 0
     if plan.changes:
         newest = Position.from_json(head.position).sequence or ""
@@ -251,7 +251,7 @@ def _prepare_batch(
             folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
     if isinstance(folded, Emptied):
         return prepare_truncated(spark, task, plan, head, files, folded)
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
         if not task.key:
             folded = _fold_keyless(on_demand, task, plan, head, folded)
@@ -316,6 +316,6 @@ def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Comm
     if footers:
         columns_after(task, head, footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
-    settings = ((), task.key, task.partition)
-    transaction = Transaction(head, position, task.run, *settings, op_column="" if head else task.op_column)
+    op_column = "" if head else task.op_column
+    transaction = Transaction(head, position, task.run, (), task.key, task.partition, op_column=op_column)
     return StagedLoad(task.lake.commit_position(transaction, spark))

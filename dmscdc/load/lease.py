@@ -35,8 +35,9 @@ def acquire(
         return state.renew(Lease(table, owner, 0.0, fence), HOLD)
     lease = state.acquire(table, f"by hand, process {os.getpid()}", _HOLD_BY_HAND)
     if lease is None:
-        holder = state.holder(table).owner
-        raise Busy(f"{table}: {holder} is at work on it; wait for it, or see {Advice.STATUS()}")
+        holder = state.holder(table)
+        owner = holder.owner if holder else "another run"  # that may have ended since
+        raise Busy(f"{table}: {owner} is at work on it; wait for it, or see {Advice.STATUS()}")
     return lease
 
 

@@ -124,6 +124,7 @@ def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, b
     )
     if not bad and all(number == 0 for counts in nulls for number in counts.values()):
         return []
+    listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, task.key)]
     check_number(task.table, rows)
@@ -141,6 +142,7 @@ def rows_aside(
     "The rows of change files that are put aside. Raises `Refused`."
     if not batch.folded.bad:
         return []
+    listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [listed.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
     check_number(task.table, rows)

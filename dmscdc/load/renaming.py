@@ -53,7 +53,7 @@ def likely_renaming(
     for old_name, new in pairs:
         has_both = F.col(quoted(old_name)).isNotNull() & F.col(quoted(new)).isNotNull()
         counts += [F.count_if(has_both), F.count_if(has_both & (F.col(quoted(old_name)) == F.col(quoted(new))))]
-    numbers = [*rows.agg(*counts).first()]
+    numbers = [*rows.agg(*counts).collect()[0]]
     renamings = [
         Renaming(old_name, new, *numbers[2 * number : 2 * number + 2]) for number, (old_name, new) in enumerate(pairs)
     ]

@@ -152,7 +152,9 @@ def left_out_before(
     except FileNotFoundError:  # a list that is gone: what it named is looked at again
         return {}
     older_than_table = {PASSED, BEFORE_LOAD, BEFORE_EMPTIED}
-    return {RawRow(row.path, row.row): row.reason for row in rows if row.reason in older_than_table}
+    return {
+        RawRow(row.path, row.row): row.reason for row in rows if row.row is not None and row.reason in older_than_table
+    }
 
 # %% ../../notebooks/08_load/10_resent.ipynb #318af49c
 def say_left_out(

@@ -19,7 +19,7 @@ from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
 from ..lake.glue import SyncResult
 from ..lake.table import SAMPLE, Commit, CommitMetrics, LakeTable, PendingCommit, Stopwatch, versions
 from ..landing.advice import Advice
-from ..landing.files import FolderLanding, Listing, RawFile, TableRef
+from ..landing.files import Landing, Listing, RawFile, TableRef
 from ..landing.layout import column_names
 from .arrivals import Plan, count, union
 from ..state.items import TableItem
@@ -58,7 +58,7 @@ class TableContext:
     "One table to load: from where, to where, and how."
 
     table: TableRef
-    landing: FolderLanding
+    landing: Landing | WithArchive
     lake: LakeTable
     key: tuple[str, ...]  # the columns that identify a row, () for a table of inserts only
     partition_by: tuple[str, ...] = ()  # what lays out the lake: columns, and expressions
@@ -90,8 +90,8 @@ class TableContext:
 class WithArchive:
     "A landing some of whose change files lie in an archive."
 
-    landing: FolderLanding
-    archive: FolderLanding
+    landing: Landing
+    archive: Landing
     moved: frozenset[str]  # paths of files that are in the archive only
 
     def files(self, table: TableRef, position: Any = None) -> Listing:
@@ -340,7 +340,7 @@ def ended_by(
         message = (
             f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({state_words})"
         )
-    return problem.verdict, message
+    return problem.verdict or Verdict.FAILED, message
 
 # %% ../../notebooks/08_load/03_results.ipynb #51ddb0f1
 HIDDEN = "•••"  # for a value that is not shown
@@ -353,7 +353,7 @@ def masked(
     "Rows without the values of some columns; what has no value stays so."
     patterns = [pattern.strip().lower() for pattern in mask.split(",") if pattern.strip()]
 
-    def masked_cell(cell: Sequence[str | None]) -> list[str | None]:
+    def masked_cell(cell: Sequence[Any]) -> list[Any]:  # a column's name, and its values
         name, *values = cell
         if name in (FILE, ROW):  # what names a row without a key, as people count: from 1
             return ["file", *values] if name == FILE else ["row", *(value and str(int(value) + 1) for value in values)]

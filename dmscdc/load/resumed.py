@@ -68,7 +68,8 @@ def _sent_before(
     "The applied files that may hold changes which a batch brings again."
     if not _is_sent_again(task, before, batch, images):
         return []
-    if all_known and not _reaches_back(before, batch.folded.lowest.sequence):
+    lowest = batch.folded.lowest
+    if all_known and not (lowest and _reaches_back(before, lowest.sequence)):
         return []
     return _known_files(task, before, files, all_known)
 
@@ -147,11 +148,11 @@ def never_seen(
     applied_rows = read_changes(spark, before)
     low = rows.where((digits_in(column) <= newest) & (F.col(KIND) == "new"))
     low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
-    lowest_applied = applied_rows.agg(F.min(digits_in(column))).first()[0]
+    lowest_applied = applied_rows.agg(F.min(digits_in(column))).collect()[0][0]
     lacking = low.where(digits_in(column) >= lowest_applied).join(
         applied_rows.select(quoted(column)).distinct(), column, "left_anti"
     )
-    facts = [OP, *map(quoted, task.key), digits_in(column).alias("_cdc_came")]
+    facts = [*map(F.col, (OP, *map(quoted, task.key))), digits_in(column).alias("_cdc_came")]
     changes = rows.select(*facts).unionByName(applied_rows.select(*facts))
     absent = _last_of_absent_keys(task, changes, task.lake.read(spark), newest)
     returned = low.join(absent, [*task.key], "left_semi")

@@ -88,7 +88,7 @@ class Work:
     coded = property(lambda self: [n for n in _CODED if n not in self.keys], doc="Columns kept as codes.")
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-009
-_CODED = (OP, FILE)
+_CODED: tuple[str, ...] = (OP, FILE)
 
 
 def encode_work(work: Any) -> str:
@@ -375,10 +375,11 @@ class UnitResult:
     def together(cls, results: Iterable[UnitResult]) -> UnitResult:
         "Add counts, and join lists of files."
         parts = list(map(vars, results))
-        values = {field.name: [part[field.name] for part in parts] for field in fields(cls)}
-        return cls(
-            **{name: sum(value) if getattr(cls, name) == 0 else tuple(chain(*value)) for name, value in values.items()}
-        )
+        totals: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls)):
+            values = [part[name] for part in parts]
+            totals[name] = sum(values) if getattr(cls, name) == 0 else tuple(chain(*values))
+        return cls(**totals)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
 def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
@@ -454,14 +455,17 @@ def rewrite(
 ) -> UnitResult:
     "Rewrite one unit with the batch rows of its keys, or leave it unchanged."
     batch = read_batch(unit, work) if work.batch else None
-    if not unit.force and not batch.num_rows and not work.replaces:
+    if not unit.force and not work.replaces and (batch is None or not batch.num_rows):
         return UnitResult()
-    done, keys = UnitResult(len(unit.files), _size(unit)), read_rows(unit, work, work.keys)
+    done = UnitResult(len(unit.files), _size(unit))
+    keys = read_rows(unit, work, work.keys)  # the other columns only where a row is concerned
     batch_index = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit, stale = np.flatnonzero(batch_index >= 0), np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
+    hit = np.flatnonzero(batch_index >= 0)
+    stale = np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
     if not len(hit) and not len(stale):
         return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
     rows = read_rows(unit, work, work.names)
+    assert batch is not None  # without a batch no row is hit, and none is replaced
     stored, new = _decoded(rows.take(hit)), batch.take(batch_index[hit])
     after, removed = apply_rows(stored, new, work)
     done = replace(done, **_counts_of(stored, new, after, removed, work))
@@ -542,8 +546,9 @@ def insert(
     work, first_moved = inserting.work, (piece - len(inserting.pieces)) * _MOVED
     is_new = piece < len(inserting.pieces)
     files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first_moved : first_moved + _MOVED]
-    home, adds = Unit(files, (), "", (), (), ()), []
-    rows = fresh_rows(*files, inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
+    home = Unit(files, (), "", (), (), ())
+    adds: list[str] = []
+    rows = fresh_rows(files[0], inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
     size = _size(home)
     for folder, part in _by_partition(rows, work):
         share = size * part.num_rows // max(rows.num_rows, 1)

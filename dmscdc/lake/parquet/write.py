@@ -60,8 +60,11 @@ def as_bound(value: Any) -> Any:
 def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     "The smallest and largest value of a column over all row groups, None if unknown."
     index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == key), None)
-    stats = [group_statistics for (group_statistics,) in statistics(meta, [index])] if index is not None else []
-    if not stats or not all(statistic is not None and statistic.has_min_max for statistic in stats):
+    if index is None:
+        return None, None
+    groups = [group_statistics for (group_statistics,) in statistics(meta, [index])]
+    stats = [statistic for statistic in groups if statistic is not None and statistic.has_min_max]
+    if not stats or len(stats) < len(groups):  # the rows of one group may lie beyond the bounds of the others
         return None, None
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
     if is_decimal and not isinstance(stats[0].min, Decimal):
@@ -153,7 +156,9 @@ def in_partitions(
     "The files in whose partition a key of the batch can lie."
     selected = list(files)
     for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
-        if (base := expression(column.of).column) in keys:
+        source = expression(column.of)
+        if source and source.column in keys:
+            base = source.column
             values = (computed(column, read_lake(url, None, [base])[base]) for url in urls)
             texts = {text for column_values in values for text in pc.unique(column_values).cast("string").to_pylist()}
             selected = [file for file in selected if file.values[place] in texts]
@@ -324,10 +329,18 @@ def copy_staged(
 ) -> list[LakeFile]:
     "Copy pieces of files to staged files, one task each."
     schema = tuple((column.name, column.type) for column in lake_columns(staging.transaction.schema))
-    common = (staging.path, staging.prefix, schema, staging.transaction.key, rows_a_file)
-    ids = tuple(staging.journal.ids.items())
-    options = (staging.transaction.partition, keeps, ids, staging.transaction.op_column)
-    copying = Copying(*common, tuple(map(tuple, pieces)), *options)
+    copying = Copying(
+        staging.path,
+        staging.prefix,
+        schema,
+        staging.transaction.key,
+        rows_a_file,
+        tuple(map(tuple, pieces)),
+        partition=staging.transaction.partition,
+        keeps=keeps,
+        ids=tuple(staging.journal.ids.items()),
+        op_column=staging.transaction.op_column,
+    )
     done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
