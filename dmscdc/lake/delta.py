@@ -101,6 +101,8 @@ class DeltaTable(OwnFiles):
         self.journal.is_shared = (spark.conf.get(_STORE, "") or "").endswith("S3DynamoDBLogStore")
         if self.journal.is_shared or (newest := self.newest()) is None:
             return
+        # In a bucket Delta's own log store looks first and puts then, so two drivers can overwrite each other's
+        # commits.
         if newest.top.id != newest.version.id and newest.top.goes_to is None:
             raise Refused(
                 f"{self.table}: another program wrote version {newest.top.id} ({newest.top.words}) of {self.location}. "

@@ -318,6 +318,7 @@ class DeltaLog(FormatLog):
         if elsewhere := [path for path, _ in pairs if re.match(r"[a-z0-9]+:|/", path)]:
             raise LeftToFormat(f"its file {elsewhere[0]} lies elsewhere")
         files = tuple(file for _, file in pairs)
+        # Of a file with a deletion vector our tasks would read rows that are gone.
         self.fixed = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
         values = {file.name: dict(zip(partition, file.values)) for file in files}
         paths = {file.name: path for path, file in pairs}
@@ -326,6 +327,8 @@ class DeltaLog(FormatLog):
 
     def put(self, head: Entry | None, entry: Entry) -> None:
         version = self.now.version + 1 if self.now else 0
+        # deltalake does not commit for us: it writes paths in another form than Spark, and a file that is removed under
+        # another path stays.
         lines = "".join(f"{_dumped(step)}\n" for step in self._steps(head, entry))
         self.store.create(f"{self.folder}/_delta_log/{version:020d}.json", lines.encode())
 

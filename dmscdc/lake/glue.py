@@ -453,6 +453,7 @@ def _begin(
     keys = [(key["Name"], key.get("Type")) for key in present.get("PartitionKeys", ())]
     if keys == [(key["Name"], key["Type"]) for key in entry.keys]:
         return present, ""
+    # Glue changes the partition keys of an empty table only.
     _remove(place, _known(place, present, None))
     _update(place, present, unmarked)
     return find_entry(place) or {}, "partition keys changed"

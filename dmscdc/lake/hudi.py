@@ -67,6 +67,8 @@ def in_place(
     "The versions; one that was planned from another than the one before it has lost its note."
     newer: list[tuple[Version, str]] = []  # until the commit before them is known
     for version, after in versions:
+        # No commit of Hudi fails where the table has moved on. So a commit says which one it was planned from, and
+        # counts for nothing where that is not the one before it.
         if version.changes_rows:
             yield from (
                 version_before if planned_from in ("", version.id) else replace(version_before, note="")

@@ -57,6 +57,7 @@ def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
     )
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or ()}
     log, yielded = metadata.get("snapshot-log") or (), set()
+    # Parents lead back; a table that was replaced as a whole begins a new line, which its log of snapshots leads on to.
     top = snapshot = snapshots.get(metadata.get("current-snapshot-id"))
     while snapshot:
         yield replace(version_from(snapshot), columns=columns)
@@ -103,6 +104,7 @@ class IcebergTable(IcebergFiles):
         self.root = self.location.removesuffix(f"/{self.place}")
         self.entry: _GlueTable | None = None
         parts = self.place.split("/")
+        # A catalogue in a folder swaps metadata by a rename, which S3 does not have.
         if is_bucket(lake):
             if not catalog:
                 raise UnsupportedStore(
@@ -216,6 +218,7 @@ class IcebergTable(IcebergFiles):
         try:
             with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
                 write(f"{table}.{quoted(f'branch_{branch}')}")
+            # Iceberg refuses this if the main branch has moved on since the plan.
             self._call(spark, "fast_forward", branch="'main'", to=f"'{branch}'")
             self._tag(spark)
         finally:

@@ -99,6 +99,8 @@ def folder_catalog(
             version = re.search(r"/v(\d+)\.[^/]*$", before)
             number = int(version[1]) + 1 if version else 1
             name = f"{table.place}/metadata/v{number}.metadata.json"
+            # The next number is taken by exclusive creation, as Iceberg's own catalogue for folders takes it by a
+            # rename.
             table.store.create(name, new.model_dump_json(exclude_none=True).encode())
             table.store.replace(f"{table.place}/metadata/version-hint.text", str(number).encode())
             return CommitTableResponse.model_validate({"metadata": new, "metadata-location": table.store.path(name)})
@@ -304,6 +306,7 @@ class IcebergLog(FormatLog):
         from pyiceberg.io import load_file_io
         from pyiceberg.table import Table
 
+        # A retry would commit a plan on top of a version that it was not made from.
         metadata.properties["commit.retry.num-retries"] = "0"
         io = load_file_io(file_properties(self.table.location), self.table.location)
         return Table(self._name(), metadata, before, io, self._catalog(before, document))
@@ -369,6 +372,7 @@ class IcebergLog(FormatLog):
             for file in entry.added:
                 place = self.store.path(f"{self.folder}/{file.name}")
                 data_file = _data_file(change._table.io, change.table_metadata, place)
+                # The partition is read from the file itself: a file in a wrong one would hide its rows from queries.
                 if (values := self._values(data_file)) != file.values:
                     raise LostRows(f"{place}: the rows of {values} were written for the partition {file.values}")
                 snapshot.append_data_file(data_file)

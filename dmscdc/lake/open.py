@@ -68,6 +68,7 @@ def packed(
 ) -> str:
     "Facts as a note."
     text = json.dumps({"dmscdc": facts}, ensure_ascii=True, separators=(",", ":"))
+    # Some formats keep the notes of all commits in one file, so a long one is packed.
     if len(text) <= _LONG:
         return text
     small = base64.b64encode(zlib.compress(text.encode())).decode()
@@ -174,6 +175,8 @@ class OpenCommit:
             self.write(to_note(self.transaction, self.rows))
         except Exception as error:
             failed = error
+        # Data and note are one commit, so whether ours counts is seen from the newest note, whatever the format
+        # answered.
         newest = self.table.newest()
         if newest and newest.attempt == self.transaction.attempt:
             return newest
@@ -363,6 +366,7 @@ class OpenTable(FormatAdapter):
                 raise overtaken(self.table, newest.commit)
             reason = f"its commit {transaction.number - 1} is gone"
             raise CommitConflict(f"{self.table}: {reason}; the next pass plans again")
+        # A table without a note of ours belongs to somebody else, and would be overwritten.
         if newest is None and next(self.versions(), None):
             raise Refused(
                 f"{self.table}: {self.location} holds a table of the format {self.format} that we did not write. "
@@ -454,6 +458,8 @@ class OpenTable(FormatAdapter):
             raise Refused(sentences[0])
         session = spark()
         self.check_session(session)
+        # Upkeep makes versions without a note, and a format that forgets old versions would forget which commit it
+        # holds.
         if message := self.pack(session):
             yield message
         newest = self.newest()

@@ -262,6 +262,7 @@ def from_facts(
 ) -> Commit:
     "A commit from what was kept. Raises `ValueError` and similar errors for invalid facts."
     check_kinds(facts, _KINDS)
+    # Damage is found when a commit is read, not when a plan has begun.
     str(Position.from_json(facts["position"]))  # raises if it is not a position
     op_column = facts.get("op_column", OP)  # lakes of before have none
     check_kinds({"op_column": op_column}, {"op_column": str})

@@ -44,6 +44,7 @@ def _raw_footers(task: TableContext, plan: Plan) -> list[Footer]:
     "Footers of raw files: the first of the load, the last one applied, and all that wait."
     before = plan.before or Position()
     applied = [RawFile(path, size, 0) for path, size in before.window]
+    # Files that wait are included, so that a new column does not rewrite all files a second time.
     files = (*before.load_files[:1], *applied, *plan.changes)
     return read_footers({file.path: task.landing.url(task.table, file.path) for file in files})
 
@@ -51,6 +52,7 @@ def _raw_footers(task: TableContext, plan: Plan) -> list[Footer]:
 def adopted_schema(task: TableContext, plan: Plan, footers: list[Footer]) -> Schema:
     "The source's columns as the lake will hold them: of raw files first, which have their order. Raises `Refused`."
     table = str(task.table)
+    # Raw files first: they have the source's order of columns, and only they know the type of a partition column.
     schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
     check_key(table, schema, task.key)
     for name in task.partition:  # of which the lake has only the names of folders

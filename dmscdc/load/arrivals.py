@@ -81,6 +81,8 @@ def sort_out(
     archived: frozenset[str] = frozenset(),  # paths in the archive, whose times are those of the move
 ) -> Arrivals:
     "What each change file is. One look at each, however many there are."
+    # A file of a name after the newest one is new, whenever it was put; all others are judged by what the position
+    # knows of them.
     top = max(change_order(position.last), position.floor)
     begin = max(change_order(position.window_start), position.floor)
     window, held, left_out = dict(position.window), set(position.held), set(position.left_out)
@@ -117,6 +119,7 @@ def split_late(
     missing: Sequence[str],  # both in order
 ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
     "A late file cannot be applied if a file that sorts after it is gone."
+    # The files after a late one are applied again for its keys; where one is gone, its changes would be lost.
     newest = change_order(missing[-1]) if missing else ("", "")
     return tuple(file for file in late if file.order > newest), tuple(file for file in late if file.order <= newest)
 

@@ -74,6 +74,7 @@ def pending_difference(
     else:
         pending = task.lake.commit_position(transaction, lambda: spark)
     rows = load.rows - len(quarantined)
+    # The lake is given only rows that differ; the others are counted here.
     unchanged = rows - difference.inserted - difference.updated
 
     def result(written: CommitMetrics) -> LoadResult:

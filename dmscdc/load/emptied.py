@@ -174,6 +174,7 @@ def prepare_truncated(
     before = Position.from_json(head.position)
     _check_truncate(task, before, file, row)
     position = _position_on(emptied, before, plan.after)
+    # Changes before the TRUNCATE do not count any more. What comes after it is a batch of its own.
     later_files = tuple(batch_file for batch_file in files if batch_file.order >= file.order)
     later_plan = replace(
         plan,

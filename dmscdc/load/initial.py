@@ -108,6 +108,7 @@ def replace_table(
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
+    # Changes are a commit of their own: they may be refused, and the load is there all the same.
     load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
     return replace(load, applied=(0, 0))
 
@@ -151,6 +152,7 @@ def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commi
     if not is_small(load.bytes):
         with clock.step("Spark's start"):
             spark()
+    # With two rows of one key, no change could say which of them it means.
     with clock.step("check key", load.rows):
         quarantined = load_rows_aside(spark, task, load, opened.bad)
         _check_rows(on_demand, task, load, quarantined)

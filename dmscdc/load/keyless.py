@@ -126,6 +126,7 @@ def rows_sent_again(
     from pyspark.sql import functions as F
 
     lowest = batch.folded.lowest
+    # Only a change sequence tells that two inserts are one order: two equal rows may be two orders.
     if not batch.folded.highest or batch.folded.unproven:
         return SentAgain({}, lowest)
     column = sequence_column(files)

@@ -132,8 +132,10 @@ def migrate(
         if (count := new.read(session).count()) != head.rows:
             raise LakeDamaged(f"{table}: {head.rows:,} rows were to move, {count:,} arrived. It is still {item.format}")
         old_files = _divided(store, place, plain)[not is_old]
+        # The old files are written down before the state changes: a move that dies after it is ended by who comes next.
         store.create(noted, json.dumps(sorted(old_files)).encode())
         position = Position.from_json(done.position)
+        # Format, commit and position change in one write, so every reader finds one of the two tables whole.
         state_store.change(
             table,
             lambda settings_before: replace(

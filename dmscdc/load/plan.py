@@ -198,6 +198,7 @@ def plan_changes(case: Situation) -> Plan:
     "The plan of a table whose load is the known one."
     arrivals, since, problems = redo(case, case.arrivals)
     position = case.position
+    # A file that a rewind or a replay reads again is not missing, although it is another one than it was.
     going = {file.path for file in arrivals.late + arrivals.new}
     missing = [path for path in gone_names(case.files, position) if path not in going]
     late, blocked = (arrivals.late, ()) if case.insert_only else split_late(arrivals.late, missing)
@@ -215,6 +216,7 @@ def plan_changes(case: Situation) -> Plan:
         notes=(*problems, *notes),
         instruction=None if problems else case.asked,
     )
+    # Without a key late rows are only added, so nothing has to follow them again.
     if case.insert_only:
         return replace(plan, changes=tuple(sorted(late + arrivals.new, key=lambda file: file.order)))
     earlier = sorted(arrivals.old + arrivals.applied, key=lambda file: file.order)
@@ -291,6 +293,7 @@ def _replay(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[s
     if missing := [name for name in names if not files[name]]:
         reason = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load or by a TRUNCATE"
         return arrivals, "", (f"replay is not carried out: {reason}",)
+    # A replayed file is late, whatever it was before: all that sorts after it is applied again for its keys.
     chosen = {file.path for fs in files.values() for file in fs} - {file.path for file in arrivals.new}
     others = arrivals.part(lambda file: file.path not in chosen)
     late = tuple(file for file in case.files if file.path in chosen)
@@ -325,10 +328,13 @@ def choose_cutoff(case: Situation) -> CutOff:
     if case.is_first:  # an archive's object times are those of the move
         with_stamp = lambda file: replace(file, time=file.stamp.timestamp()) if file.path in case.archived else file
         return first_cutoff(load, list(map(with_stamp, files)))
+    # The landing's files decide, because their times are those of the first writing; an archive's are those of the
+    # move.
     cut = find_cutoff(load, case.listing.changes)
     if not case.archived or cut.doubt:
         return cut
     newest = cut.obsolete[-1].order if cut.obsolete else ("", "")
+    # Archived files that sort before the cut go with it.
     sooner = tuple(file for file in files if file.order <= newest)
     later = tuple(file for file in files if file.order > newest)
     cut_of_later = find_cutoff(load, later) if later else CutOff()
@@ -337,6 +343,7 @@ def choose_cutoff(case: Situation) -> CutOff:
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
 def gone_since(case: Situation) -> list[str]:  # paths in order
     "Applied files that were closed after the first load file was put, and that are gone; of a first load all."
+    # A reload needs the changes since it began: without one of them it would set the table back behind that change.
     start = 0.0 if case.is_first else min(file.time for file in case.listing.load)
     present = {file.path for file in case.files}
     window = case.before.window if case.before else ()
@@ -414,6 +421,8 @@ def plan_start(case: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
     if not case.files:
         return Plan(case.table, waits="its first files")
+    # DMS writes no load file for an empty table, nor for a task of changes alone: none comes once the settle time is
+    # over.
     ready = min(file.time for file in case.files) + case.settle
     if case.now < ready and case.settle > 0:
         return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")

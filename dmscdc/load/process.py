@@ -110,6 +110,7 @@ def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]
         return []
     if plan.empties:
         return [prepare_emptied]
+    # A load and the changes after it are two commits, so a crash between them leaves the second to the next pass.
     steps: list[Callable[..., StagedLoad]] = []
     if plan.load:
         steps = [prepare_load]
@@ -166,6 +167,7 @@ def problem_of(
     run: str = "",  # the run's id
 ) -> DmscdcError:
     "What to say of an error; one that nobody expected is raised on."
+    # An input that changes while it is read fails in many ways. So the inputs are listed again, and the change is told.
     if isinstance(error, Refused):  # a file that changed while it was read is not what it says
         changed = _input_problem(landing, plan)
         return changed if isinstance(changed, InputChanged) else error
@@ -198,6 +200,7 @@ def carry_out(
     while steps:
         prepare, *steps = steps
         pending = prepare(session, task, plan, head)  # files are staged, nothing is visible
+        # The last check: are the inputs still those of the plan, and is the lease still ours?
         check_inputs(task.landing, plan)
         renew()
         result = pending.commit()  # raises `CommitConflict`

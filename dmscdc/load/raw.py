@@ -88,6 +88,8 @@ def _move(
     size: int,
 ) -> None:
     "Move a file into another folder or bucket. Raises `OSError`."
+    # Whoever is stopped between copy and delete leaves a file in both places, which is one to every reader; the next
+    # call ends it.
     if _size(target) != size and _copy(source, target) != size:
         raise OSError(f"{target} is not {source}: {size:,} bytes were expected")
     _delete(source)

@@ -117,6 +117,7 @@ def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, b
     "The rows of a load that are put aside; looked for only where there are any. Raises `Refused`."
     if not task.aside:
         return []
+    # The footers often promise that a key has no null: then no row need be looked at.
     nulls = (
         promised_nulls(open_raw(load.urls[footer.path], footer.path), task.key)
         for footer in load.footers

@@ -44,6 +44,8 @@ def likely_renaming(
     "The pair of one type whose values are equal in most rows that were written since."
     from pyspark.sql import functions as F
 
+    # DMS says nothing of a renamed column: the next file has another name. Rows that changed since have both columns,
+    # with the same value.
     types = {column.name: column.type for column in schema}
     pairs = [(old_name, new) for old_name in lost for new in added if types.get(old_name) == types.get(new)]
     if not pairs:

@@ -146,6 +146,7 @@ def left_out_before(
 ) -> dict[RawRow, str]:  # with the reason
     "Of files that are applied again, what was left out as older than the table."
     paths = {file.path for file in files}
+    # What was left out once is left out again, although the table may have moved on since.
     lists = {path: listed for path, listed in (before.aside or {}).items() if path in paths}
     try:
         rows = read_aside(task.repeats, lists)

@@ -170,6 +170,7 @@ def rows_of(
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
     unapplied = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
     moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
+    # What no other count names was folded into a later change of its key.
     folded = read + moved + emptied - sum(unapplied.values()) - sum(done.values())
     balance = {"moved": moved, "beyond": max(0, -folded)} | ({"emptied": emptied} if emptied else {})
     if not unapplied["repeated"]:
@@ -336,6 +337,7 @@ def ended_by(
         message = f"{message}. The load before them was: {did(loads)} ({state_words})"
     elif table_state:
         expected = done[-1].written.commit.number if done else table_state.number
+        # A message must not say that nothing happened where another writer has committed meanwhile.
         is_same = head is None or head.number == expected
         message = (
             f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({state_words})"

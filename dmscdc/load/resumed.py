@@ -44,6 +44,8 @@ def _is_sent_again(task: TableContext, before: Position, batch: Batch, images: M
 def _reaches_back(before: Position, lowest: str) -> bool:
     "Whether the known files have all changes that were applied since one of a change sequence."
     is_whole = before.applied is not None and before.applied[0] == len(before.window)
+    # All changes since the oldest one that came again are needed: the window reaches back to before it, or has every
+    # file.
     start = re.sub("[^0-9]", "", before.window_start)[:14]  # both begin with a time
     return is_whole or lowest[:14] > start
 
@@ -108,6 +110,7 @@ def resumed_files(
         )
     if not earlier:
         return []
+    # Files can be folded together only where the sequence orders every change of them.
     if task.key and not _is_ordered(spark, task, head, (*earlier, *files)):
         return []
     return earlier
@@ -149,6 +152,7 @@ def never_seen(
     low = rows.where((digits_in(column) <= newest) & (F.col(KIND) == "new"))
     low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
     lowest_applied = applied_rows.agg(F.min(digits_in(column))).collect()[0][0]
+    # The sequence decides all the same. Two tasks may write to one folder, which a person must know.
     lacking = low.where(digits_in(column) >= lowest_applied).join(
         applied_rows.select(quoted(column)).distinct(), column, "left_anti"
     )

@@ -67,6 +67,7 @@ def lost_since(
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> str:  # "" where the lake holds the commit that the state remembers
     "What the state remembers and the lake does not hold: the lake is gone, older, or another table's."
+    # The next pass could only guess, and change files that were archived since would be missing. So nothing is touched.
     finding = "holds no commit of ours"
     if not item.commit or item.position is None:
         return ""
@@ -131,6 +132,7 @@ def load_state(
 ) -> TableState:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     state.get(table) or state.put_settings(table, format=format)
+    # The lake decides where the two differ: the state is only a copy, and may have lost the last step.
     table_state = look_at_state(state, table, lake, catalog=catalog)
     if table_state.lost:
         return table_state
@@ -245,6 +247,7 @@ def _note_unapplied(
     archive: Listing | None,
 ) -> str:  # "" where none is missing
     "What is said of files that were refused and are gone before they were applied."
+    # A refused file that goes before it was applied leaves a gap, which nothing else would show.
     refused = table_state.item.status.get("refused") or {}
     position = table_state.position or Position()
     present = {file.path for listing in (files, archive) if listing for file in (*listing.load, *listing.changes)}
@@ -285,6 +288,8 @@ def plan_state(
     now = time.time() if now is None else now
     item, position = table_state.item, table_state.position
     staged = item.status.get("stream") or {}
+    # A listing begins a day before the last change file, and would never show a file that comes later than that; so
+    # once a day, and where a stream brought such a file, all of them are listed.
     is_old = position is not None and change_order(staged.get("first file", "9")) < change_order(position.window_start)
     since = None if table_state.lost or item.instruction or is_old or needs_all(item, now) else position
     archived = open_landing(archive).files(item.table, since) if archive else None

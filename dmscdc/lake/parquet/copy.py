@@ -111,6 +111,8 @@ def cut(
     size = target_bytes  # of small files collected so far; so many that the first begins a piece
     for footer in footers:
         parts = cut_file(footer, urls[footer.path], f"{footer.path}#{number}", target_bytes)
+        # DMS mostly unloads in key order. A large file is never mixed with others, so that each lake file has a narrow
+        # range of keys, and later changes touch few files.
         if footer.bytes >= SMALL * target_bytes:
             pieces, size = pieces + [(part,) for part in parts], target_bytes
         elif size + footer.bytes > target_bytes:
@@ -130,6 +132,8 @@ def _lake_rows(
     rows = have.num_rows
     column = lake_values(have, copying.source, part.path, first_row)
     for name, text in ((OP, "I"), (FILE, part.file)):
+        # One value for millions of rows: as codes it is cheap to hold and to write. Keys are compared, so they stay as
+        # they are.
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
         column[name] = codes if name not in copying.keys else codes.cast(pa.string())
     if OP in have.column_names:
@@ -219,6 +223,7 @@ def check_unmanaged(
     names: Collection[str],  # as they were found
 ) -> None:
     "Raises `CommitConflict` if unmanaged files have come or gone."
+    # The old schedule uses no lease, so the folder is listed again just before the commit.
     if changed := sorted(set(names) ^ set(unmanaged_files(journal))):
         raise CommitConflict(
             f"{journal.folder}: {changed[0]} came or went while the lake was taken over; nothing was committed. "
@@ -255,6 +260,7 @@ def check_folders(
 def _adopted_name(name: str) -> str:
     "The `_cdc_file` of a row that was taken over."
     folder, slash, base = name.rpartition("/")
+    # The zero sorts it before every change file.
     return f"{folder}{slash}0-adopted-{base}"
 
 

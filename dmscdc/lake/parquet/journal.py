@@ -218,6 +218,7 @@ class TransactionLog:  # a `Log`
     def thin(self, number: int) -> None:
         "Take the list of files out of an old entry. It stays, so that its number is never taken again."
         entry = self.entry(number)
+        # An entry that were removed could be created again by a writer that was suspended since, below the head.
         facts = {**entry.facts, "thin": True}
         thin = replace(entry, adds=(), removes=(), files=(), facts=facts)
         self.store.replace(self.entry_name(number), thin.encode())
@@ -260,6 +261,7 @@ def _switch(journal: TransactionLog, entry: Entry) -> None:
 def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans, never those of a larger number."
     names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
+    # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
     _each(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
     return names
@@ -301,9 +303,12 @@ def recover(
     "Makes the folder equal the entry's list. Safe at any time, even with a stale head."
     if entry is None:
         return []
+    # The order of the steps is the protocol's: copy in, delete what was removed, orphans, and staged files last,
+    # because a file can be copied only while it is staged.
     _switch(journal, entry)
     names = _remove_orphans(journal, entry)
     missing = sorted({file.name for file in entry.files} - set(names))  # of earlier commits, too
+    # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strange, unknown = [name for name in names if commit_of(name) is None], _free(journal, entry)
@@ -369,12 +374,16 @@ def commit(
 ) -> Entry:  # the commit, settled
     "Commits and recovers; raises `CommitConflict` if another commit has taken the number."
     entry = next_entry(head, attempt, adds, removes, facts)
+    # The create is the commit, so every step that may fail comes before it.
     _check_sizes(journal, entry)
     try:
         journal.store.create(journal.entry_name(entry.number), entry.encode())
     except AlreadyExists:
+        # The answer to an earlier create of ours may have been lost: only the entry says who has won. A writer that
+        # takes itself for the loser too soon deletes files of its own commit.
         winning = journal.entry(entry.number)
         if winning.attempt != attempt:
+            # Only the attempt itself deletes its files: another writer cannot know whether it is dead or suspended.
             roll_back(journal, entry.number, attempt)
             winner = winning.facts.get("run") or "another writer"
             raise CommitConflict(
@@ -390,6 +399,8 @@ def _found(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
     asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
     places_found: dict[str, str] = {}
+    # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
+    # again.
     for folder, places in ((journal.folder, inside), (journal.aside, asides), (journal.folder, inside)):
         if len(places_found) < len(inside):
             listed = set(journal.store.list(folder))

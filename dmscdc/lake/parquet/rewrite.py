@@ -343,6 +343,8 @@ def _size(unit: Unit) -> int:
     places = map(fs_and_path, unit.files)
     sizes = [fs.get_file_info(path).size for fs, path in places]
     for url, size, promised in zip(unit.files, sizes, unit.sizes or sizes):
+        # A file that somebody replaced is known by its size. The journal keeps no checksums: to verify them, every file
+        # would have to be read.
         if size is None or size != promised:
             state = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
             raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {state}")
@@ -473,6 +475,7 @@ def rewrite(
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(hit) and not len(stale) and not unit.force:
         return done
+    # A row that moves to another partition leaves its file; the step that writes new rows puts it in place.
     leaves = removed | differs(stored, after, work.partition)
     return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
 
@@ -526,6 +529,7 @@ def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:
     if not work.partition:
         yield "", rows
         return
+    # Rows with one combination of values get one number, so one sort brings each partition together.
     columns = [rows[name].combine_chunks().dictionary_encode("encode") for name in work.partition]
     codes = np.zeros(rows.num_rows, np.int64)
     for column in columns:

@@ -149,6 +149,7 @@ def rewrite_touched(
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
+    # Readers of a folder fail on files with different columns, so a new column rewrites all of them.
     touched = head.files if grown else candidates(head.files, filled, [work.types[key] for key in work.keys])
     if not grown and not work.replaces:
         layout = {work.partition.index(column.name): column for column in schema if column.of}
@@ -207,6 +208,7 @@ def _insert_rows(
     "Write the rows that go into new files, if there are any."
     if batch.folded.writes == done.writes and not done.moves:
         return [], UnitResult()
+    # Where the folders alone have the partition's values, Spark brings the rows of each together.
     if not work.partition or work.keeps_partition:
         return _insert_in_tasks(staging, spark, work, done)
     rows = _new_rows(spark, batch, done, staging.transaction.schema)
@@ -222,6 +224,8 @@ def _gather(
     hiding: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
+    # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
+    # stays small.
     untouchable = {*journal.fixed, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
@@ -323,6 +327,8 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
             done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
     with clock.step("commit"):
         adds += described(staging, {name: name for name in done.adds})
+    # Rows before, plus inserted, minus removed ones, must equal the rows in the footers: a task may have lost some, or
+    # written them twice.
     counts = counts_of(batch, done)
     removed = set(done.removes)
     rows = count_rows(staging, head, adds, removed, head.facts["rows"] + counts["inserted"] - done.gone)
@@ -370,6 +376,7 @@ def _base_of(
     transaction: Transaction,
 ) -> Entry | None:  # None for the first commit
     "The transaction's predecessor. Raises `CommitConflict` if it is not the head."
+    # The journal would refuse the entry anyway; this early, no files are written in vain.
     if table.journal.newest() != transaction.number - 1:
         raise CommitConflict(
             f"{table.table}: another writer made commit {transaction.number} meanwhile; the next pass plans again"

@@ -66,6 +66,7 @@ def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     stats = [statistic for statistic in groups if statistic is not None and statistic.has_min_max]
     if not stats or len(stats) < len(groups):  # the rows of one group may lie beyond the bounds of the others
         return None, None
+    # Some writers store decimals as plain integers, and the reader gives 950 for 9.50.
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
     if is_decimal and not isinstance(stats[0].min, Decimal):
         return None, None
@@ -122,6 +123,7 @@ def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> b
     "Whether two ranges of a key column cannot overlap; unknown bounds always may."
     if None in (low, high, other_low, other_high):
         return False
+    # Decimals are texts in JSON and compared as numbers: as text, 9.75 would not be between 9.50 and 10.00.
     low_value, high_value, other_low_value, other_high_value = (
         key_scalar(value, type).as_py() for value in (low, high, other_low, other_high)
     )
@@ -154,6 +156,8 @@ def in_partitions(
     urls: Sequence[str],  # where they lie
 ) -> list[LakeFile]:
     "The files in whose partition a key of the batch can lie."
+    # For a random key, like a UUID, the bounds of a file span all keys; the partitions of the batch's keys leave files
+    # alone.
     selected = list(files)
     for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
         source = expression(column.of)
