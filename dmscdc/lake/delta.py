@@ -130,6 +130,7 @@ class DeltaTable(OwnFiles):
         self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
     ) -> None:
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        # The note lies in the commit itself, so data and position are one.
         writer = writer.option("userMetadata", note).option("txnAppId", _APP).option("txnVersion", _next(base))
         if any(_ODD.search(column.name) for column in transaction.schema):
             writer = writer.option("delta.columnMapping.mode", "name")

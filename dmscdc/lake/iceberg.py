@@ -174,6 +174,7 @@ class IcebergTable(IcebergFiles):
     def _named(self, spark: SparkSession) -> str:
         "The table's name in a session, which gets the catalogue."
         prefix = f"spark.sql.catalog.{self.catalog}"
+        # In a folder a catalogue of the kind hadoop keeps the metadata beside the data and needs no service.
         kind = self._glue(self.entry) if self.entry else {"type": "hadoop"}
         spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
         for name, value in {**kind, "warehouse": self.root, "cache-enabled": "false"}.items():
@@ -214,6 +215,7 @@ class IcebergTable(IcebergFiles):
         leftovers = [name for name in self._metadata().get("refs") or () if name.startswith("dmscdc_")]
         for name in leftovers:  # of runs that died
             spark.sql(f"alter table {table} drop branch if exists {quoted(name)}")
+        # A branch from the planned snapshot, which no reader sees, until it becomes the main one.
         spark.sql(f"alter table {table} create branch {quoted(branch)} as of version {base.top.id}")
         try:
             with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):

@@ -326,6 +326,7 @@ class OpenTable(FormatAdapter):
         if newest is None:
             return []
         self._check_columns(newest)
+        # What was staged for this commit and those before it belongs to runs that have ended.
         self.sweep(newest.commit.number)
         return self._told(newest)
 

@@ -69,6 +69,7 @@ def prepare_adoption(spark: OpenSession, task: TableContext, plan: Plan, head: C
     clock = Stopwatch()
     try:
         with clock.step("footers"):
+            # Before the first entry of our journal the folder is theirs, after it ours, whatever crashes in between.
             files = task.lake.to_migrate(task.partition)
         schema = adopted_schema(task, plan, list(files.footers))
         position = (plan.before or Position()).to_commit()

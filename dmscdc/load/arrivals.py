@@ -34,6 +34,7 @@ def advance(
     names = {**dict(base.window), **now}
     newest = max([base.last, *names], key=change_order)
     start = min(base.window_start, known_from or base.window_start, key=change_order)
+    # The window never moves back: a name that was dropped is not known again.
     begin = max(start, day_before(newest), key=change_order) if newest else ""
     recent = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
     window = tuple(sorted(recent, key=lambda name: change_order(name[0])))
@@ -152,6 +153,8 @@ def by_tally(arrivals: Arrivals, position: Position) -> Arrivals:
     (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (arrivals.old, arrivals.too_late))
     if position.applied is None or is_copied(arrivals, position):
         return arrivals
+    # Times are only the first answer. The tally tells a file that was only touched, and one that came with an older
+    # time.
     applied = identify_applied(position, old, late)
     if applied is None:
         count = position.applied[0] - len(position.window)
@@ -258,6 +261,7 @@ def announce(
     "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
     if plan.load or (plan.instruction or {}).get("kind") != Instruct.ADOPT:
         return plan
+    # Our two columns are added to all files of the old lake, which people should know beforehand.
     if files := find():
         words = (
             f"all {count(len(files), 'file')} of its lake are rewritten once, with _cdc_file and _cdc_row",

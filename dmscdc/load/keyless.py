@@ -56,6 +56,7 @@ def ordered_rows(spark: SparkSession, files: ChangeFiles) -> DataFrame:
 # %% ../../notebooks/08_load/09_keyless.ipynb #fcbe8f26
 def images_of(files: ChangeFiles, batch: Batch) -> dict[str, str]:  # empty where nothing needs them
     "The before images of all columns, by which updates and deletes of a table without a key find their row."
+    # Only updates and deletes look for an equal row.
     if not batch.folded.left_out:
         return {}
     added_by_task = [sequence_column(files)]

@@ -165,6 +165,7 @@ def unreadable(
         for reapplied_file in plan.reapplied
         if quarantined.get(reapplied_file.path, (0,))[0] != WHOLE
     }
+    # What a file that was applied has changed would be lost, so it is never put aside.
     return {} if applied & set(reasons) else reasons
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #07045ab9
@@ -180,10 +181,8 @@ def put_aside(
     left_out: LeftOut = LeftOut(),  # updates and deletes of a table without a key
 ) -> tuple[Position, str]:  # with what is put aside now; what a person must know, or ""
     "Write down rows that are put aside. Files of the batch that had been put aside before are not any more."
-    quarantined, note = (
-        {path: rows_of_file for path, rows_of_file in (before.aside or {}).items() if path not in paths},
-        "",
-    )
+    quarantined = {path: rows_of_file for path, rows_of_file in (before.aside or {}).items() if path not in paths}
+    note = ""
     reread = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
     reread |= {file.path: "" for file in replaced}
     position = read_again(position, reread, (head.number if head else 0) + 1) if reread else position
@@ -193,12 +192,11 @@ def put_aside(
         write_aside(f"{task.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
         quarantined |= count_aside(listed_rows, name, left_out.unlisted)
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
-        first_lacking, see = lacking[0], f"{Advice.QUARANTINE_SHOW(task.table)}"
-        where = (
-            first_lacking.path
-            if first_lacking.row is None
-            else f"row {first_lacking.row + 1:,} of {first_lacking.path}"
-        )
+        first_lacking = lacking[0]
+        see = f"{Advice.QUARANTINE_SHOW(task.table)}"
+        where = first_lacking.path
+        if first_lacking.row is not None:
+            where = f"row {first_lacking.row + 1:,} of {where}"
         count_words = aside_words(count_aside(lacking, name))
         note = f"{count_words} put aside: {where}: {first_lacking.reason.rstrip('.')}. All of them: {see}"
     return replace(position, aside=quarantined), note

@@ -59,6 +59,7 @@ def likely_renaming(
     renamings = [
         Renaming(old_name, new, *numbers[2 * number : 2 * number + 2]) for number, (old_name, new) in enumerate(pairs)
     ]
+    # Two columns of one type may be equal in some rows by chance.
     best = max(renamings, key=lambda renaming: renaming.share)
     return best if best.share > _ENOUGH else None
 
@@ -81,9 +82,8 @@ def _came_and_went(
         if name not in absent_before
     }
     shared = set(first_seen.values()) & set(went.values())
-    return [name for name, file in first_seen.items() if file in shared], [
-        name for name, file in went.items() if file in shared
-    ]
+    came = [name for name, file in first_seen.items() if file in shared]
+    return came, [name for name, file in went.items() if file in shared]
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #847cf183
 def note_renamed(

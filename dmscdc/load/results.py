@@ -166,7 +166,8 @@ def rows_of(
     refused: int = 0,
 ) -> dict[str, int]:
     "Rows read, keys they speak of, what became of those, and of the other rows; rows refused. See `balance_of`."
-    read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
+    read = sum(load.read for load in loads)
+    keys = sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
     unapplied = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
     moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
@@ -182,7 +183,8 @@ def balance_of(
     rows: Mapping[str, int],  # of `rows_of`
 ) -> int:  # 0
     "Rows read, without what became of them; what no row read names, or two, counts on the other side."
-    became, sources = (*COUNTED, "folded", "aside", "left_out", "repeated"), ("moved", "beyond", "emptied")
+    became = (*COUNTED, "folded", "aside", "left_out", "repeated")
+    sources = ("moved", "beyond", "emptied")
     return rows["read"] + sum(rows.get(name, 0) for name in sources) - sum(rows.get(name, 0) for name in became)
 
 

@@ -105,9 +105,8 @@ def resumed_files(
     earlier = _sent_before(task, before, batch, files, images, all_known)
     if late_lowest and task.key and not all_known and not earlier and not task.from_stream:
         known_files = _known_files(task, before, files, all_known)  # a late file may be sent again, too
-        earlier = (
-            known_files if known_files and _has_later(spark, task, head, known_files, late_lowest.sequence) else []
-        )
+        if known_files and _has_later(spark, task, head, known_files, late_lowest.sequence):
+            earlier = known_files
     if not earlier:
         return []
     # Files can be folded together only where the sequence orders every change of them.

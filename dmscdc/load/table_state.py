@@ -200,6 +200,7 @@ def _note_empty(
     present = files.load or files.changes or archive and archive.changes
     if not position or present or item.status.get("accepted") == table_state.number:
         return ""
+    # The newest files may be gone while older ones are there: only a whole listing tells.
     full_listing = landing.files(item.table)
     if full_listing.load or full_listing.changes:
         return ""

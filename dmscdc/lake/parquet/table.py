@@ -143,11 +143,13 @@ def rewrite_touched(
     schema: Schema = (),  # with the columns of the partition that are computed
 ) -> UnitResult:
     "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the journal's bounds are invalid."
+    # Invalid bounds would leave out files that hold a key of the batch.
     with journal.reading(head.number):
         check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
+    # In a table without a key all rows of a change file are replaced together, so no row of its earlier version stays.
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
     # Readers of a folder fail on files with different columns, so a new column rewrites all of them.
     touched = head.files if grown else candidates(head.files, filled, [work.types[key] for key in work.keys])
@@ -181,6 +183,7 @@ def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schem
     rows = lake_columns(schema)
     keys, names = [column for column in rows if column.name in batch.keys], [quoted(column.name) for column in rows]
     matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
+    # The rewrite has put down the keys that it found; the other rows of the batch are new.
     fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_THERE))
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
@@ -407,6 +410,7 @@ def stage_rows(
     clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
     with clock.step("write"):
         adds = write(staging)
+    # The same entry removes the files of others that the first commit takes over.
     removed = {file.name for file in head.files} if head else table.left_there()
     rows = count_rows(staging, head, adds, removed, rows)
     return ParquetCommit(staging, head, rows, clock, adds, removed, {"inserted": rows})

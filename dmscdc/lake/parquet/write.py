@@ -217,6 +217,7 @@ def unit(
     sample_file, unknown = group[0], (None,) * len(group[0].low)
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
     names, folder = tuple(file.name for file in group), journal.folder_of(sample_file)
+    # The bounds of files that are merged are not needed: such a unit is written whatever the batch has.
     low, high = (sample_file.low, sample_file.high) if len(group) == 1 else (unknown, unknown)
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
     return Unit(urls, names, folder, sample_file.values, low, high, force, rows, sizes)
@@ -304,6 +305,7 @@ def write_frame(
     columns, by = stored_columns(transaction.schema, transaction.op_column), transaction.partition
     frame = frame_as_stored(frame, transaction.op_column)
     frame = frame.selectExpr(*[_one_zero(column) if column.name in by else quoted(column.name) for column in columns])
+    # One task a partition, so that none is split over many small files.
     laid = frame.repartition(*map(quoted, by)) if by else frame
     writer = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
     writer.parquet(spark_url(f"{staging.aside}/{kind}"))
