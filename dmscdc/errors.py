@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 # %% auto #0
 __all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'Word', 'Verdict', 'steers', 'escaped', 'escaped_json', 'DmscdcError',
@@ -122,7 +122,7 @@ class DmscdcError(Exception):
         ERRORS[cls.__name__] = cls
 
 
-def is_expected(error: BaseException) -> bool:
+def is_expected(error: BaseException) -> TypeGuard[DmscdcError]:
     "Whether a run that this error ends says so in one sentence, without a traceback."
     return isinstance(error, DmscdcError) and error.verdict is not None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def version_from(
             f"version {number} of its log gave it the feature {managed[0]}: a catalogue makes its commits, and the log "
             "in its folder no longer has all of them. Take the feature back, or load it anew elsewhere"
         )
-    info = next((line["commitInfo"] for line in lines if "commitInfo" in line), {})
+    info: Mapping[str, Any] = next((line["commitInfo"] for line in lines if "commitInfo" in line), {})
     actions = [action for line in lines for kind, action in line.items() if kind in ("add", "remove")]
     metrics = info.get("operationMetrics") or {}
     size = sum(int(metrics.get(name, 0)) for name in ("numTargetBytesAdded", "numOutputBytes"))
@@ -98,9 +98,11 @@ class DeltaTable(OwnFiles):
         super().check_session(spark)
         if not is_bucket(self.location):
             return
-        self.journal.is_shared = spark.conf.get(_STORE, "").endswith("S3DynamoDBLogStore")
+        self.journal.is_shared = (spark.conf.get(_STORE, "") or "").endswith("S3DynamoDBLogStore")
         if self.journal.is_shared or (newest := self.newest()) is None:
             return
+        # In a bucket Delta's own log store looks first and puts then, so two drivers can overwrite each other's
+        # commits.
         if newest.top.id != newest.version.id and newest.top.goes_to is None:
             raise Refused(
                 f"{self.table}: another program wrote version {newest.top.id} ({newest.top.words}) of {self.location}. "
@@ -128,6 +130,7 @@ class DeltaTable(OwnFiles):
         self, spark: SparkSession, rows: DataFrame, transaction: Transaction, base: Newest | None, note: str
     ) -> None:
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        # The note lies in the commit itself, so data and position are one.
         writer = writer.option("userMetadata", note).option("txnAppId", _APP).option("txnVersion", _next(base))
         if any(_ODD.search(column.name) for column in transaction.schema):
             writer = writer.option("delta.columnMapping.mode", "name")
@@ -137,7 +140,7 @@ class DeltaTable(OwnFiles):
     expires = "VACUUM: files that no version since then needs are removed"
 
     def pack(self, spark: SparkSession) -> str:
-        done = spark.sql(f"optimize delta.{quoted(spark_url(self.location))}").first()["metrics"]
+        done = spark.sql(f"optimize delta.{quoted(spark_url(self.location))}").collect()[0]["metrics"]
         added, removed = done["numFilesAdded"], done["numFilesRemoved"]
         return f"OPTIMIZE: {removed:,} files became {added:,}" if removed else ""
 

@@ -152,12 +152,11 @@ def stats_of(
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
     low, high, nulls = {}, {}, {}
     for i, name in list(enumerate(names))[: indexed if indexed >= 0 else None]:
-        group_statistics = [statistic for (statistic,) in statistics(meta, [i])]
-        if group_statistics and all(
-            statistic is not None and statistic.has_null_count for statistic in group_statistics
-        ):
-            nulls[name] = sum(statistic.null_count for statistic in group_statistics)
-            if ends := _ends(group_statistics, types[name]):
+        groups = [statistic for (statistic,) in statistics(meta, [i])]
+        counted = [statistic for statistic in groups if statistic is not None and statistic.has_null_count]
+        if counted and len(counted) == len(groups):
+            nulls[name] = sum(statistic.null_count for statistic in counted)
+            if ends := _ends(counted, types[name]):
                 low[name], high[name] = ends
     return _dumped({"numRecords": meta.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
 
@@ -295,7 +294,9 @@ class DeltaLog(FormatLog):
             raise LeftToFormat(f"deltalake cannot read its log: {error}") from error
 
     def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
-        self.now, self.fixed, keys = None, frozenset(), newest and newest.commit.key or (FILE, ROW)
+        self.now = None
+        self.fixed = frozenset()
+        keys = newest and newest.commit.key or (FILE, ROW)
         if self.is_shared:
             raise LeftToFormat("commits to it go through a table in DynamoDB")
         if not newest:
@@ -317,14 +318,17 @@ class DeltaLog(FormatLog):
         if elsewhere := [path for path, _ in pairs if re.match(r"[a-z0-9]+:|/", path)]:
             raise LeftToFormat(f"its file {elsewhere[0]} lies elsewhere")
         files = tuple(file for _, file in pairs)
+        # Of a file with a deletion vector our tasks would read rows that are gone.
         self.fixed = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
         values = {file.name: dict(zip(partition, file.values)) for file in files}
         paths = {file.name: path for path, file in pairs}
-        self.now = DeltaVersion(newest.top.id, paths, values, about.id, about.configuration, fields)
-        return Entry(newest.commit.number, newest.attempt, "", (), (), files, from_note(newest.version.note))
+        self.now = DeltaVersion(newest.top.id, paths, values, str(about.id), about.configuration, fields)
+        return Entry(newest.commit.number, newest.attempt, "", (), (), files, from_note(newest.version.note) or {})
 
     def put(self, head: Entry | None, entry: Entry) -> None:
         version = self.now.version + 1 if self.now else 0
+        # deltalake does not commit for us: it writes paths in another form than Spark, and a file that is removed under
+        # another path stays.
         lines = "".join(f"{_dumped(step)}\n" for step in self._steps(head, entry))
         self.store.create(f"{self.folder}/_delta_log/{version:020d}.json", lines.encode())
 
@@ -358,6 +362,7 @@ class DeltaLog(FormatLog):
             yield {"metaData": about}
         yield {"txn": {"appId": _APP, "version": version, "lastUpdated": now}}
         for name in removed:
+            assert self.now  # only a version that was planned from has files to remove
             old_file = {"path": self.now.paths[name], "partitionValues": self.now.values[name], "size": size[name]}
             yield {"remove": {**old_file, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}}
         types = {column.name: column.type for column in columns}

@@ -299,6 +299,7 @@ def _changed(
     input: Mapping[str, Any],  # as it should be
 ) -> dict[str, Any] | None:  # the whole entry; None if nothing changes
     "The new entry of the table."
+    # An update replaces the whole entry, so what others have added, such as a comment, is sent again.
     accepted = place.glue.meta.service_model.shape_for("TableInput").members
     now = {
         name: value for name, value in present.items() if name in accepted and value != ""
@@ -310,6 +311,8 @@ def _changed(
 def _update(place: _GlueTable, present: Mapping[str, Any], input: Mapping[str, Any]) -> None:
     "Update the table's entry if it has changed."
     if new := _changed(place, present, input):
+        # The version makes the update fail where somebody else has changed the entry; without SkipArchive each update
+        # keeps an old one, and their number is limited.
         version = {"VersionId": present["VersionId"]} if present.get("VersionId") else {}
         place.glue.update_table(DatabaseName=place.database, TableInput=new, SkipArchive=True, **version)
 
@@ -324,6 +327,7 @@ def check_ours(
     expected: str,  # its location
 ) -> None:
     "Refuse to overwrite the entry of another table. Raises `CatalogError`."
+    # An entry without our parameter comes from a crawler or a person. It is taken over only if it lies in our folder.
     owner = present.get("Parameters", {}).get(_TABLE)
     if owner not in (None, str(table)):
         raise CatalogError(
@@ -362,8 +366,10 @@ def send(
     harmless: str = "",  # an error code that the caller handles
 ) -> list[tuple[str, ...]]:  # values of the partitions that were refused by that code
     "Send partitions in as few calls as Glue allows. Raises `CatalogError` for other failures."
-    (call, argument, batch_size), refused = _CALLS[action], {}
+    call, argument, batch_size = _CALLS[action]
+    refused: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for start in range(0, len(rows), batch_size):
+        # The call succeeds even if every partition failed, and lists the failures.
         answer = getattr(place.glue, call)(**place.names, **{argument: rows[start : start + batch_size]})
         for error in answer.get("Errors") or ():
             values = error.get("PartitionValues") or error.get("PartitionValueList") or ()
@@ -386,6 +392,7 @@ def _put(
     def inputs(values):
         return [partition_input(entry, partition) for partition in values]
 
+    # Somebody may have added or removed a partition by hand: then the other call is used.
     existing = send(place, "create", inputs(fresh), "AlreadyExistsException")
     updates = [
         {"PartitionValueList": partition["Values"], "PartitionInput": partition}
@@ -413,6 +420,8 @@ def _known(
     if not present.get("PartitionKeys"):
         return {}
     descriptor = present["StorageDescriptor"]
+    # To read ten thousand partitions after each commit would be slow, so Glue is asked only where the lake no longer
+    # knows the commit.
     if folders is None:
         pages = place.glue.get_paginator("get_partitions").paginate(**place.names)
         return {
@@ -445,7 +454,7 @@ def _begin(
     present, unmarked = find_entry(place), table_input(replace(entry, commit=_NO_COMMIT))
     if present is None:
         _create(place, unmarked if entry.keys else table_input(entry))
-        return find_entry(place), "table created"
+        return find_entry(place) or {}, "table created"
     check_ours(place, present, entry.table, entry.location)
     if any(present.get("Parameters", {}).get(name) != entry.storage.parameters.get(name) for name in _SORTS):
         drop_entry(place)  # of a table in another format
@@ -453,9 +462,10 @@ def _begin(
     keys = [(key["Name"], key.get("Type")) for key in present.get("PartitionKeys", ())]
     if keys == [(key["Name"], key["Type"]) for key in entry.keys]:
         return present, ""
+    # Glue changes the partition keys of an empty table only.
     _remove(place, _known(place, present, None))
     _update(place, present, unmarked)
-    return find_entry(place), "partition keys changed"
+    return find_entry(place) or {}, "partition keys changed"
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #99ac3ae7
 def sync(
@@ -466,14 +476,10 @@ def sync(
     "Bring Glue up to date with as few requests as possible. Raises `CatalogError`, and what boto3 raises."
     present, did = _begin(place, entry)
     folders = folders_at(_mark_in(present)) if entry.keys else {}
-    have, want = (
-        _known(place, present, folders),
-        {values: _descriptor(entry, folder) for values, folder in entry.folders.items()},
-    )
-    fresh, removed = (
-        [values for values in want if values not in have],
-        [values for values in have if values not in want],
-    )
+    have = _known(place, present, folders)
+    want = {values: _descriptor(entry, folder) for values, folder in entry.folders.items()}
+    fresh = [values for values in want if values not in have]
+    removed = [values for values in have if values not in want]
     stale = [values for values in want if values in have and laid_over(have[values], want[values]) != have[values]]
     _put(place, entry, fresh, stale)
     _remove(place, removed)
@@ -484,6 +490,8 @@ def sync(
     ]
     if _changed(place, present, table_input(replace(entry, commit=_mark_in(present)))):
         actions.append("table changed")
+    # The mark is written last, so a run that dies before leaves the rest to the next one; and it is not written alone,
+    # because an older one does as well.
     if any(actions) or folders is None or _mark_in(present) == _NO_COMMIT:
         _update(place, present, table_input(entry))
     return [action for action in actions if action]
@@ -532,6 +540,7 @@ def sync_table(
         entry = entry_of(lake.table, lake.location, head, lake.partitions(head.number), storage)
         done = _syncer_of(address)(address, entry, lambda mark: _folders_at(lake, mark))
     except Exception as error:
+        # Rows and position are committed, so a catalogue that is behind never undoes a load.
         retry = f"The lake holds its rows; the next pass tries again: {Advice.PASS_ONLY(lake.table)}"
         return SyncResult(notes=(f"the catalogue is behind: {error}. {retry}",))
     return SyncResult(_synced_mark(address, head), done)

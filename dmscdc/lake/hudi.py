@@ -46,7 +46,7 @@ def version_from(
         from fastavro import reader
     except ImportError as error:
         raise FormatMissing("tables of Hudi need fastavro: pip install 'dmscdc[hudi]'") from error
-    metadata = next(reader(BytesIO(content)))
+    metadata: Any = next(reader(BytesIO(content)))
     stats = [stat for partition_stats in (metadata["partitionToWriteStats"] or {}).values() for stat in partition_stats]
     extra, operation = metadata["extraMetadata"] or {}, metadata["operationType"] or "UNKNOWN"
     new = sum(stat["prevCommit"] in (None, "null") for stat in stats)
@@ -67,6 +67,8 @@ def in_place(
     "The versions; one that was planned from another than the one before it has lost its note."
     newer: list[tuple[Version, str]] = []  # until the commit before them is known
     for version, after in versions:
+        # No commit of Hudi fails where the table has moved on. So a commit says which one it was planned from, and
+        # counts for nothing where that is not the one before it.
         if version.changes_rows:
             yield from (
                 version_before if planned_from in ("", version.id) else replace(version_before, note="")
@@ -123,6 +125,8 @@ class HudiTable(OpenTable):
         "The folder that holds the table: its place, or the table aside that takes it over, see `_make_again`."
         if any(map(_DONE.search, self.store.list(f"{self.place}/.hoodie/timeline"))):
             return self.place
+        # A table whose key or types change is written aside, whole, and its files are moved: a run that dies in between
+        # leaves it there.
         complete = [name for name in self.store.list(self.aside) if name.endswith("/whole.json")]
         return f"{complete[-1].rpartition('/')[0]}/new" if complete else self.place
 
@@ -173,6 +177,7 @@ class HudiTable(OpenTable):
         staging = f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}"
         options = self._options(transaction, "bulk_insert", note, "")
         self._save(_storable(rows, transaction), options, self.store.path(f"{staging}/new"))
+        # The new table takes the place as files, which no timeline could refuse: so the base is looked at just before.
         self.check_base(transaction)
         names = [name.removeprefix(f"{staging}/new/") for name in self.store.list(f"{staging}/new", hidden=True)]
         self.store.create(f"{staging}/whole.json", json.dumps(names).encode())
@@ -183,6 +188,7 @@ class HudiTable(OpenTable):
         names = json.loads(self.store.read(f"{new.rpartition('/')[0]}/whole.json"))
         is_done = lambda name: bool(_DONE.search(f"/{name}"))
         present = {name.removeprefix(f"{self.place}/") for name in self.store.list(self.place, hidden=True)}
+        # Commits of the old table go first and those of the new one come last, so no timeline shows both.
         for name in sorted(present - set(names), key=lambda name: (not is_done(name), name)):
             self.store.delete(f"{self.place}/{name}")
         for name in sorted(names, key=lambda name: (is_done(name), name)):
@@ -197,7 +203,8 @@ class HudiTable(OpenTable):
             types = ", ".join(f"{quoted(name)} {type}" for name, type in _types_of(transaction).items())
             rows = spark.createDataFrame([], types)
         else:
-            rows, mark = frame_as_stored(changed(spark, outcome), transaction.op_column), _marked_by(transaction)
+            mark = _marked_by(transaction)
+            rows = frame_as_stored(changed(spark, outcome), transaction.op_column)
             rows = rows.withColumn(mark, F.expr(f"if({GONE}, 'gone', {quoted(mark)})")).drop(GONE)
         self._write(spark, rows, transaction, base, note, "upsert")
 
@@ -222,6 +229,7 @@ class HudiTable(OpenTable):
             _NOTE: note,
             _AFTER: after,
         }
+        # Bounds of floating point leave NaN out, and readers would miss it.
         bounded = [name for name, type in types.items() if type not in ("float", "double")]
         options[_BOUNDED] = ",".join(bounded[:_MOST])
         if operation == "insert_overwrite_table":
@@ -249,8 +257,10 @@ class HudiTable(OpenTable):
         operation: str,
     ) -> None:
         "Write rows, and roll the commit back if it does not follow the one that it was planned from."
+        # Where a commit of others stands above ours, the rows were planned from it.
         planned = (base.foreign or (base.version,))[0].id if base else ""
         self._save(_storable(rows, transaction), self._options(transaction, operation, note, planned), self.location)
+        # Ours is in the timeline and yet not among the versions: it does not follow the one that it was planned from.
         our_version = next((version for version, _ in self._commits() if version.note == note), None)
         if our_version and not any(version.note == note for version in self.versions()):
             self._roll_back(spark, our_version.id, f"dmscdc_{transaction.attempt}")
@@ -314,6 +324,7 @@ def _storable(rows: DataFrame, transaction: Transaction) -> DataFrame:
     rows = rows.withColumns(
         {column: F.col(quoted(column)).cast("int") for column in types if types[column] in ("tinyint", "smallint")}
     )
+    # Hudi makes one text of the key and takes rows with the same text for one row.
     texts = [key for key in keys if types[key] == "string"]
     if len(keys) == 1:
         wrong = {key: f"{quoted(key)} = ''" for key in texts}

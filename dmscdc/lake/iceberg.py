@@ -18,8 +18,8 @@ from ..changes.read import quoted
 from ..changes.schema import Column, Schema
 from ..errors import CatalogError, Refused, UnsupportedStore
 from .glue import check_ours, drop_entry, find_entry, make_database, place_of
-from .iceberg_log import IcebergLog
-from .open import Newest, OwnFiles, Version, session_settings
+from .iceberg_log import IcebergFiles, IcebergLog
+from .open import Newest, Version, session_settings
 from .outcome import MergeSource
 from .table import Commit, Transaction
 from ..landing.files import TableRef
@@ -28,6 +28,8 @@ from ..storage.log_store import GONE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
+
+    from dmscdc.lake.glue import _GlueTable
 
 # %% auto #0
 __all__ = ['version_from', 'versions_of', 'without_bounds', 'IcebergTable']
@@ -55,6 +57,7 @@ def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
     )
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or ()}
     log, yielded = metadata.get("snapshot-log") or (), set()
+    # Parents lead back; a table that was replaced as a whole begins a new line, which its log of snapshots leads on to.
     top = snapshot = snapshots.get(metadata.get("current-snapshot-id"))
     while snapshot:
         yield replace(version_from(snapshot), columns=columns)
@@ -90,7 +93,7 @@ def without_bounds(column: Column) -> dict[str, str]:
     return {f"write.metadata.metrics.column.{column.name}": "counts"} if column.type in ("float", "double") else {}
 
 
-class IcebergTable(OwnFiles):
+class IcebergTable(IcebergFiles):
     "A table of Apache Iceberg; see `lake.table.LakeTable` for the interface."
 
     format = "iceberg"
@@ -99,7 +102,9 @@ class IcebergTable(OwnFiles):
     def __init__(self, lake: str, table: TableRef, folder: str = "", catalog: str = "", **settings: Any):
         super().__init__(lake, table, folder, **settings)
         self.root = self.location.removesuffix(f"/{self.place}")
-        self.entry, parts = None, self.place.split("/")
+        self.entry: _GlueTable | None = None
+        parts = self.place.split("/")
+        # A catalogue in a folder swaps metadata by a rename, which S3 does not have.
         if is_bucket(lake):
             if not catalog:
                 raise UnsupportedStore(
@@ -114,16 +119,16 @@ class IcebergTable(OwnFiles):
     def log(self) -> IcebergLog:
         return IcebergLog(self)
 
-    def _entered(self) -> tuple[str, dict[str, Any]]:  # "", and nothing, without one
+    def _entered(self, place: _GlueTable) -> tuple[str, dict[str, Any]]:  # "", and nothing, without one
         "The metadata that Glue's entry names, and its address. Raises `CatalogError`."
-        entry = find_entry(self.entry) or {}
+        entry = find_entry(place) or {}
         if entry:
-            check_ours(self.entry, entry, self.table, self.location)
+            check_ours(place, entry, self.table, self.location)
         if not (address := entry.get("Parameters", {}).get("metadata_location")):
             return "", {}
         inside = re.sub("^s3[an]?://", "s3://", address).removeprefix(f"{self.root}/")
         if is_bucket(inside):
-            raise CatalogError(f"{self.entry} names {address}, which is not in {self.root}. Name another database")
+            raise CatalogError(f"{place} names {address}, which is not in {self.root}. Name another database")
         try:
             content = self.store.read(inside)
         except Exception as error:
@@ -139,7 +144,7 @@ class IcebergTable(OwnFiles):
     def newest_metadata(self) -> tuple[str, dict[str, Any]]:  # "", and nothing, for a table that does not exist
         "The newest metadata, and its address."
         if self.entry:
-            return self._entered()
+            return self._entered(self.entry)
         names = self.store.list(f"{self.place}/metadata")
         by_number = {int(match[1]): match for name in names if (match := _METADATA.search(name))}
         if not by_number:
@@ -169,15 +174,16 @@ class IcebergTable(OwnFiles):
     def _named(self, spark: SparkSession) -> str:
         "The table's name in a session, which gets the catalogue."
         prefix = f"spark.sql.catalog.{self.catalog}"
-        kind = self._glue() if self.entry else {"type": "hadoop"}
+        # In a folder a catalogue of the kind hadoop keeps the metadata beside the data and needs no service.
+        kind = self._glue(self.entry) if self.entry else {"type": "hadoop"}
         spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
         for name, value in {**kind, "warehouse": self.root, "cache-enabled": "false"}.items():
             spark.conf.set(f"{prefix}.{name}", value)
         return f"{self.catalog}.{self.name}"
 
-    def _glue(self) -> dict[str, str]:
+    def _glue(self, place: _GlueTable) -> dict[str, str]:
         "Settings of the catalogue for Glue, as boto3 reaches it; files go through Spark's own S3A."
-        meta = self.entry.glue.meta
+        meta = place.glue.meta
         return {
             "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
             "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
@@ -188,13 +194,15 @@ class IcebergTable(OwnFiles):
         }
 
     def make_room(self) -> None:
-        "A database, and no entry of this table in another format. Raises `CatalogError`."
+        "In Glue a database, and no entry of this table in another format. Raises `CatalogError`."
+        if (place := self.entry) is None:
+            return
         try:
-            self.entry.glue.get_database(Name=self.entry.database)
-        except self.entry.glue.exceptions.EntityNotFoundException as error:
-            make_database(self.entry, error)
-        if find_entry(self.entry):
-            drop_entry(self.entry)
+            place.glue.get_database(Name=place.database)
+        except place.glue.exceptions.EntityNotFoundException as error:
+            make_database(place, error)
+        if find_entry(place):
+            drop_entry(place)
 
     def frame(self, spark: SparkSession, version: Any) -> DataFrame:
         return spark.sql(f"select * from {self._named(spark)} version as of {version}")
@@ -207,10 +215,12 @@ class IcebergTable(OwnFiles):
         leftovers = [name for name in self._metadata().get("refs") or () if name.startswith("dmscdc_")]
         for name in leftovers:  # of runs that died
             spark.sql(f"alter table {table} drop branch if exists {quoted(name)}")
+        # A branch from the planned snapshot, which no reader sees, until it becomes the main one.
         spark.sql(f"alter table {table} create branch {quoted(branch)} as of version {base.top.id}")
         try:
             with session_settings(spark, {f"spark.sql.iceberg.snapshot-property.{_NOTE}": note}):
                 write(f"{table}.{quoted(f'branch_{branch}')}")
+            # Iceberg refuses this if the main branch has moved on since the plan.
             self._call(spark, "fast_forward", branch="'main'", to=f"'{branch}'")
             self._tag(spark)
         finally:
@@ -239,9 +249,10 @@ class IcebergTable(OwnFiles):
     def _unbind(self, spark: SparkSession) -> bool:
         "Give a table of before the properties without which readers miss NaN; whether files must be written again."
         present = self._metadata().get("properties") or {}
+        head = self.head()
         floating = {
             column.name: properties_of
-            for column in self.head().schema
+            for column in (head.schema if head else ())
             if (properties_of := without_bounds(column)).keys() - present.keys()
         }
         for properties in floating.values():

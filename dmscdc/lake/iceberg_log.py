@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from ..changes.schema import FILE, ROW, Column, Schema, arrow_type
 from ..errors import AlreadyExists, LeftToFormat, LostRows
-from .open import FormatLog, Newest, from_note, overtaken, packed
+from .open import FormatLog, Newest, OwnFiles, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
 from .parquet.rewrite import scalar_text
 from .parquet.write import LARGEST, as_bound
@@ -31,10 +32,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.types import IcebergType, NestedField
 
-    from dmscdc.lake.open import OwnFiles
-
 # %% auto #0
-__all__ = ['iceberg_type', 'file_properties', 'folder_catalog', 'reasons', 'IcebergLog']
+__all__ = ['iceberg_type', 'file_properties', 'folder_catalog', 'reasons', 'IcebergFiles', 'IcebergLog']
 
 # %% ../../notebooks/07_lake/08_iceberg_log.ipynb #1ce00007
 def iceberg_type(
@@ -82,7 +81,7 @@ def file_properties(
 def folder_catalog(
     table: OwnFiles,
     before: str,  # where the metadata lies that a run planned from; "" for a table to be made
-    planned: Mapping[str, Any],  # this metadata
+    planned: dict[str, Any],  # this metadata
 ) -> Any:
     "A catalogue that commits to the metadata of one table in a folder, for pyiceberg."
     from pyiceberg.catalog.noop import NoopCatalog
@@ -97,11 +96,14 @@ def folder_catalog(
             for requirement in requirements:
                 requirement.validate(base)
             new = update_table_metadata(base, updates, False, before or None)
-            number = int(re.search(r"/v(\d+)\.[^/]*$", before)[1]) + 1 if before else 1
+            version = re.search(r"/v(\d+)\.[^/]*$", before)
+            number = int(version[1]) + 1 if version else 1
             name = f"{table.place}/metadata/v{number}.metadata.json"
+            # The next number is taken by exclusive creation, as Iceberg's own catalogue for folders takes it by a
+            # rename.
             table.store.create(name, new.model_dump_json(exclude_none=True).encode())
             table.store.replace(f"{table.place}/metadata/version-hint.text", str(number).encode())
-            return CommitTableResponse(metadata=new, metadata_location=table.store.path(name))
+            return CommitTableResponse.model_validate({"metadata": new, "metadata-location": table.store.path(name)})
 
     return FolderCatalog("folder")
 
@@ -153,15 +155,16 @@ def _bound(
 ) -> Any:
     "A bound as the writer knows it; None where there is none."
     from pyiceberg.conversions import from_bytes
-    from pyiceberg.types import DateType
+    from pyiceberg.types import DateType, PrimitiveType
 
     if not field or not ends or field.field_id not in ends:
         return None
+    assert isinstance(field.field_type, PrimitiveType)  # as every column of ours
     value = from_bytes(field.field_type, ends[field.field_id])
     if not isinstance(field.field_type, DateType):
         return as_bound(value)
     try:
-        return as_bound(date(1970, 1, 1) + timedelta(days=value))
+        return as_bound(date(1970, 1, 1) + timedelta(days=int(value)))
     except OverflowError:  # a year that Python does not know
         return None
 
@@ -193,13 +196,37 @@ def _data_file(
         return described(bounded, "counts")
 
 
+class IcebergFiles(OwnFiles):
+    "What the log must know of its table."
+
+    name: str  # in the catalogue of a session
+    entry: Any  # its place in Glue; None for a table in a folder
+
+    @abstractmethod
+    def newest_metadata(self) -> tuple[str, dict[str, Any]]:
+        "The newest metadata, and its address."
+
+    @abstractmethod
+    def new_properties(self, schema: Schema) -> dict[str, str]:
+        "The properties of a table that is made."
+
+    @abstractmethod
+    def without_bounds(self, schema: Schema) -> dict[str, str]:
+        "The properties that columns of floating point need."
+
+    @abstractmethod
+    def make_room(self) -> None:
+        "In Glue a database, and no entry of this table in another format."
+
+
 class IcebergLog(FormatLog):
     "The commits of one Iceberg table."
 
     files_below, deletes, keeps_partition = "/data", "delete files", True
 
-    def __init__(self, table: OwnFiles):
+    def __init__(self, table: IcebergFiles):
         super().__init__(table)
+        self.table: IcebergFiles = table
         self.files: dict[str, DataFile] = {}  # of the version that a run planned from, by name
         self.kinds: Sequence[pa.DataType] = ()  # of the columns that lay out the table
         self.change: Change | None = None  # the commit that is made
@@ -212,7 +239,8 @@ class IcebergLog(FormatLog):
         if transaction.partition and not newest:
             raise LeftToFormat("the format lays out the rows of a load")
         if not newest:
-            return self._create(stored_columns(transaction.schema, transaction.op_column))
+            self._create(stored_columns(transaction.schema, transaction.op_column))
+            return None
         before, document = self.table.newest_metadata()
         metadata = TableMetadataUtil.parse_obj(document)
         if metadata.current_snapshot_id != newest.top.id:
@@ -237,15 +265,26 @@ class IcebergLog(FormatLog):
             NestedField(number, column.name, iceberg_type(column), required=False)
             for number, column in enumerate(columns, 1)
         ]
-        self.fixed, self.files = frozenset(), {}
-        properties, layout = self.table.new_properties(columns), (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER)
+        self.fixed = frozenset()
+        self.files = {}
+        properties = self.table.new_properties(columns)
+        location = self.table.location
+        change: Change
         if self.table.entry:
-            options = {"location": self.table.location, "properties": properties}
-            self.change = self._catalog("", {}).create_table_transaction(self._name(), Fields(*fields), **options)
+            change = self._catalog("", {}).create_table_transaction(
+                self._name(), Fields(*fields), location=location, properties=properties
+            )
         else:
-            new = new_table_metadata(Fields(*fields), *layout, self.table.location, properties)
-            self.change = self._open("", json.loads(new.model_dump_json(exclude_none=True)), new).transaction()
-        self.ids = {field.name: field.field_id for field in self.change.table_metadata.schema().fields}
+            new = new_table_metadata(
+                Fields(*fields), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, properties
+            )
+            change = self._open("", json.loads(new.model_dump_json(exclude_none=True)), new).transaction()
+        self._begin(change)
+
+    def _begin(self, change: Change) -> None:
+        "The change that the commit carries out."
+        self.change = change
+        self.ids = {field.name: field.field_id for field in change.table_metadata.schema().fields}
 
     def can_put(self) -> bool:
         return bool(self.table.entry) or super().can_put()
@@ -254,7 +293,7 @@ class IcebergLog(FormatLog):
         "The table's name in its catalogue."
         return (self.table.entry.database, self.table.entry.name) if self.table.entry else (self.table.name,)
 
-    def _catalog(self, before: str, document: Mapping[str, Any]) -> Any:
+    def _catalog(self, before: str, document: dict[str, Any]) -> Any:
         "Who commits, as pyiceberg knows it: Glue, or the folder."
         if not self.table.entry:
             return folder_catalog(self.table, before, document)
@@ -262,11 +301,12 @@ class IcebergLog(FormatLog):
 
         return GlueCatalog("glue", client=self.table.entry.glue, **file_properties(self.table.location))
 
-    def _open(self, before: str, document: Mapping[str, Any], metadata: Any) -> Table:
+    def _open(self, before: str, document: dict[str, Any], metadata: Any) -> Table:
         "The table as pyiceberg has it. It tries no commit again: it would be of another plan."
         from pyiceberg.io import load_file_io
         from pyiceberg.table import Table
 
+        # A retry would commit a plan on top of a version that it was not made from.
         metadata.properties["commit.retry.num-retries"] = "0"
         io = load_file_io(file_properties(self.table.location), self.table.location)
         return Table(self._name(), metadata, before, io, self._catalog(before, document))
@@ -281,37 +321,38 @@ class IcebergLog(FormatLog):
         for task in table.scan().plan_files():
             data_file = task.file
             name = data_file.file_path.rpartition(f"/{self.folder}/")[2]
-            bounds = [
+            low, high = (
                 tuple(_bound(field, ends) for field in fields)
                 for ends in (data_file.lower_bounds, data_file.upper_bounds)
-            ]
-            size = (data_file.record_count, data_file.file_size_in_bytes)
-            files.append(LakeFile(name, "", *size, *bounds, self._values(data_file)))
+            )
+            rows, size = data_file.record_count, data_file.file_size_in_bytes
+            files.append(LakeFile(name, "", rows, size, low, high, self._values(data_file)))
             self.files[name] = data_file
-            if task.delete_files or data_file.file_format != "PARQUET" or data_file.file_size_in_bytes > LARGEST:
+            if task.delete_files or data_file.file_format != "PARQUET" or size > LARGEST:
                 fixed.add(name)
             if _plain(data_file.file_path) != self.store.path(f"{self.folder}/{name}"):
                 raise LeftToFormat(f"its file {data_file.file_path} lies elsewhere")
-        self.fixed, self.change = frozenset(fixed), table.transaction()
-        self._add_columns(stored_columns(transaction.schema, transaction.op_column))
-        self.ids = {data_file.name: data_file.field_id for data_file in self.change.table_metadata.schema().fields}
-        return Entry(newest.commit.number, newest.attempt, "", (), (), tuple(files), from_note(newest.version.note))
+        self.fixed = frozenset(fixed)
+        change = table.transaction()
+        self._add_columns(change, stored_columns(transaction.schema, transaction.op_column))
+        self._begin(change)
+        facts = from_note(newest.version.note) or {}
+        return Entry(newest.commit.number, newest.attempt, "", (), (), tuple(files), facts)
 
     def _values(self, file: DataFile) -> tuple[str | None, ...]:
         "The values of a file's partition, as text."
-        pairs = zip(file.partition, self.kinds)
-        return tuple(scalar_text(pa.scalar(value, kind)) for value, kind in pairs)
+        return tuple(scalar_text(pa.scalar(file.partition[place], kind)) for place, kind in enumerate(self.kinds))
 
-    def _add_columns(self, columns: Schema) -> None:
+    def _add_columns(self, change: Change, columns: Schema) -> None:
         "Columns that the table does not have yet."
-        present = {field.name for field in self.change.table_metadata.schema().fields}
-        new = [lake_column for lake_column in columns if lake_column.name not in present]
+        present = {field.name for field in change.table_metadata.schema().fields}
+        new = tuple(lake_column for lake_column in columns if lake_column.name not in present)
         if new:
-            with self.change.update_schema() as fields:
+            with change.update_schema() as fields:
                 for column in new:
                     fields.add_column((column.name,), iceberg_type(column))
         if properties := self.table.without_bounds(new):
-            self.change.set_properties(properties)
+            change.set_properties(properties)
 
     def put(self, head: Entry | None, entry: Entry) -> None:
         "The snapshot, and our tag on it."
@@ -320,6 +361,7 @@ class IcebergLog(FormatLog):
 
         note = packed({"number": entry.number, "attempt": entry.attempt, **entry.facts})
         change = self.change
+        assert change  # `plan` has begun it
         if self.table.entry and not head:
             self.table.make_room()
         step = change.update_snapshot(snapshot_properties={_NOTE: note})
@@ -330,6 +372,7 @@ class IcebergLog(FormatLog):
             for file in entry.added:
                 place = self.store.path(f"{self.folder}/{file.name}")
                 data_file = _data_file(change._table.io, change.table_metadata, place)
+                # The partition is read from the file itself: a file in a wrong one would hide its rows from queries.
                 if (values := self._values(data_file)) != file.values:
                     raise LostRows(f"{place}: the rows of {values} were written for the partition {file.values}")
                 snapshot.append_data_file(data_file)

@@ -42,7 +42,7 @@ from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..spark.formats import check_session
 from ..spark.session import open_session
-from ..storage.log_store import BucketLogStore, LogStore, open_store, staging_number
+from ..storage.log_store import AnyLogStore, open_store, staging_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +68,7 @@ def packed(
 ) -> str:
     "Facts as a note."
     text = json.dumps({"dmscdc": facts}, ensure_ascii=True, separators=(",", ":"))
+    # Some formats keep the notes of all commits in one file, so a long one is packed.
     if len(text) <= _LONG:
         return text
     small = base64.b64encode(zlib.compress(text.encode())).decode()
@@ -115,9 +116,12 @@ def newest_of(
     versions: Iterator[Version],  # newest first
 ) -> Newest | None:
     "The newest version with a note of ours."
-    foreign, top, columns = [], None, ()
+    foreign: list[Version] = []
+    top: Version | None = None
+    columns: tuple[str, ...] = ()  # as the newest version that tells them has them
     for version in versions:
-        top, columns = top or version, columns or version.columns
+        top = top or version
+        columns = columns or version.columns
         if facts := from_note(version.note):
             commit = from_facts(facts["number"], facts)
             our_names = [column.name for column in stored_columns(commit.schema, commit.op_column)]
@@ -142,7 +146,7 @@ class OpenCommit:
     transaction: Transaction
     rows: int  # of the table afterwards
     write: Callable[[str], None]  # makes the commit, with a note
-    counts: Mapping[str, int] = field(default_factory=dict)  # batch rows by their effect
+    counts: Mapping[str, Any] = field(default_factory=dict)  # batch rows by their effect
     clock: Stopwatch = field(default_factory=Stopwatch)
     by_format: str = ""  # why our tasks did not write it, where they could
 
@@ -155,8 +159,14 @@ class OpenCommit:
         self.table.sweep(head.number)
         self.table.known.clear()
         files = {"rewritten": 0, "added": 0, "removed": 0, "kept": 0, "opened": 0, **version.files}
-        size = {"bytes_written": version.bytes, "seconds": self.clock.seconds, "by_format": self.by_format}
-        return CommitMetrics(head, **self.counts, files=files, **size)
+        return CommitMetrics(
+            head,
+            **self.counts,
+            files=files,
+            bytes_written=version.bytes,
+            seconds=self.clock.seconds,
+            by_format=self.by_format,
+        )
 
     def _written(self) -> Newest:
         "Write, and look whether it is ours that counts."
@@ -165,6 +175,8 @@ class OpenCommit:
             self.write(to_note(self.transaction, self.rows))
         except Exception as error:
             failed = error
+        # Data and note are one commit, so whether ours counts is seen from the newest note, whatever the format
+        # answered.
         newest = self.table.newest()
         if newest and newest.attempt == self.transaction.attempt:
             return newest
@@ -182,8 +194,8 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
             spark.conf.set(name, value)
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+        for name, previous in before.items():
+            spark.conf.unset(name) if previous is None else spark.conf.set(name, previous)
 
 # %% ../../notebooks/07_lake/05_open.ipynb #5b92dd02
 class FormatAdapter(Protocol):
@@ -191,7 +203,7 @@ class FormatAdapter(Protocol):
 
     format: str  # its name
     table: TableRef
-    store: LogStore | BucketLogStore  # of the lake: small files, created whole or not at all
+    store: AnyLogStore  # of the lake: small files, created whole or not at all
     place: str  # of the table, below the lake
     location: str  # the same, as others open it
 
@@ -286,7 +298,7 @@ class OpenTable(FormatAdapter):
     def can_copy(self, transaction: Transaction) -> bool:
         return False
 
-    def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> OpenCommit:
+    def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> PendingCommit:
         raise Refused(f"{self.table}: a table of the format {self.format} is written by its format")
 
     def to_migrate(self, partition: Sequence[str]) -> LoadFiles:
@@ -314,6 +326,7 @@ class OpenTable(FormatAdapter):
         if newest is None:
             return []
         self._check_columns(newest)
+        # What was staged for this commit and those before it belongs to runs that have ended.
         self.sweep(newest.commit.number)
         return self._told(newest)
 
@@ -354,6 +367,7 @@ class OpenTable(FormatAdapter):
                 raise overtaken(self.table, newest.commit)
             reason = f"its commit {transaction.number - 1} is gone"
             raise CommitConflict(f"{self.table}: {reason}; the next pass plans again")
+        # A table without a note of ours belongs to somebody else, and would be overwritten.
         if newest is None and next(self.versions(), None):
             raise Refused(
                 f"{self.table}: {self.location} holds a table of the format {self.format} that we did not write. "
@@ -365,7 +379,7 @@ class OpenTable(FormatAdapter):
         check_session(spark, self.format)
         if number is None and (newest := self.newest()):
             return self._rows(spark, newest.top, newest.commit)
-        return self._rows(spark, *self._find(number))
+        return self._rows(spark, *self._find(number or 0))
 
     def _rows(self, spark: SparkSession, version: Version, commit: Commit) -> DataFrame:
         "The rows of a commit, with the lake's columns."
@@ -381,10 +395,16 @@ class OpenTable(FormatAdapter):
         write = partial(self.overwrite, spark, frame_as_stored(frame, transaction.op_column), transaction, base)
         return OpenCommit(self, transaction, rows, write, {"inserted": rows})
 
-    def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> OpenCommit:
+    def apply(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> PendingCommit:
+        return self.merged(spark, batch, transaction)
+
+    def merged(self, spark: SparkSession, batch: Batch, transaction: Transaction) -> OpenCommit:
+        "A batch, as the format itself applies it."
         self.check_session(spark)
         self.check_layout(transaction)
-        base, clock = self.check_base(transaction), Stopwatch()
+        base = self.check_base(transaction)
+        assert base  # a batch is folded onto a commit
+        clock = Stopwatch()
         rows = self._rows(spark, base.top, base.commit)
         with clock.step("match_batch"):
             outcome = match_batch(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
@@ -397,7 +417,9 @@ class OpenTable(FormatAdapter):
             write = partial(self.merge, spark, effective, transaction, base)
         return OpenCommit(self, transaction, base.commit.rows + outcome.added, write, outcome.counts, clock)
 
-    def commit_position(self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None) -> OpenCommit:
+    def commit_position(
+        self, transaction: Transaction, spark: Callable[[], SparkSession] | None = None
+    ) -> PendingCommit:
         base = self.check_base(transaction)
         session = (spark or (lambda: open_session(format=self.format)))()
         self.check_session(session)
@@ -433,14 +455,16 @@ class OpenTable(FormatAdapter):
     def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
         if (planned := self.newest()) is None:
             return
-        if message := self._told(planned):  # our note above theirs would hide it
-            raise Refused(message[0])
+        if sentences := self._told(planned):  # our note above theirs would hide it
+            raise Refused(sentences[0])
         session = spark()
         self.check_session(session)
+        # Upkeep makes versions without a note, and a format that forgets old versions would forget which commit it
+        # holds.
         if message := self.pack(session):
             yield message
         newest = self.newest()
-        if newest.top.id != newest.version.id:  # our note must be the newest, so that it stays
+        if newest and newest.top.id != newest.version.id:  # our note must be the newest, so that it stays
             self._note_again(session, newest)
         if message := self.expire(session, before):
             yield message
@@ -469,7 +493,10 @@ class OpenTable(FormatAdapter):
 class OwnFiles(OpenTable):
     "A table whose files our tasks write, where they can."
 
-    asks_session = False  # a session's settings say whether they can
+    @property
+    def asks_session(self) -> bool:
+        "A session's settings say whether they can."
+        return False
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", target_bytes: int = 64 << 20, **settings: Any):
         super().__init__(lake, table, folder, **settings)
@@ -508,7 +535,7 @@ class OwnFiles(OpenTable):
         try:
             return stage_batch(self, spark, batch, transaction)
         except LeftToFormat as reason:
-            return replace(super().apply(spark, batch, transaction), by_format=str(reason))
+            return replace(self.merged(spark, batch, transaction), by_format=str(reason))
 
     def left_because(self) -> str:
         if not (head := self.head()):
@@ -615,10 +642,10 @@ class FormatLog:  # a `lake.parquet.journal.Log`
             if not now or now.attempt != attempt:
                 for file in entry.added:
                     self.store.delete(f"{self.folder}/{file.name}")
-                was_run = bool(now) and now.commit.number >= entry.number
-                if isinstance(error, FileNotFoundError) and not was_run:
+                winner = now.commit if now and now.commit.number >= entry.number else None
+                if isinstance(error, FileNotFoundError) and not winner:
                     raise  # nobody was quicker: a file of the table is gone
-                raise overtaken(self.table.table, now.commit if was_run else None) from error
+                raise overtaken(self.table.table, winner) from error
         self.table.known.clear()
         self.table.sweep(entry.number)
         sweep_orphans(self, entry.number, attempt)

@@ -97,6 +97,8 @@ def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> sma
     files = [file for file in files if file.rows]
     for i, key in enumerate(batch.keys):
         ends = [end for file in files for end in (file.low[i], file.high[i])]
+        # Formats order other types in their own ways; a bound in another order would leave out rows that the batch
+        # means.
         if ends and None not in ends and types[key].partition("(")[0] in _BOUNDED:
             values = [key_scalar(end, types[key]).as_py() for end in ends]
             bounds[key] = (_literal(min(values)), _literal(max(values)))
@@ -134,6 +136,7 @@ def _met(
     keys = [names.index(key) for key in batch.keys]
     for name, (low, high) in bounds.items():
         rows = rows.where(f"{quoted(name)} between {low} and {high}")
+    # Columns have numbers, o3 of the old row and n3 of the batch row, because a source's column may have any name.
     stored, new = rows.toDF(*[f"o{i}" for i in range(len(names))]), _numbered(spark, batch, names)
     joined = stored.join(
         F.broadcast(new) if _is_small(batch) else new, [F.col(f"o{k}") == F.col(f"n{k}") for k in keys]
@@ -264,6 +267,7 @@ def merge_sql(
     "The MERGE of changed rows."
     keys, names = list(map(quoted, outcome.batch.keys)), [quoted(column.name) for column in columns]
     on = [f"t.{key} = s.{key}" for key in keys]
+    # The bounds of the keys let the format skip files.
     on += [f"t.{quoted(key)} between {low} and {high}" for key, (low, high) in outcome.bounds.items()]
     values = ", ".join(f"{name} = s.{name}" for name in names if name not in keys)
     into, source_values = ", ".join(names), ", ".join(f"s.{name}" for name in names)

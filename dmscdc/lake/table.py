@@ -257,17 +257,27 @@ _KINDS = {"position": dict, "run": str, "schema": list, "key": list, "partition"
 def from_facts(
     number: int,  # of the commit
     facts: Mapping[str, Any],
-    **counts: int,  # files and folders
+    files: int = 0,  # of the table
+    folders: int = 0,  # of its partitions
 ) -> Commit:
     "A commit from what was kept. Raises `ValueError` and similar errors for invalid facts."
     check_kinds(facts, _KINDS)
+    # Damage is found when a commit is read, not when a plan has begun.
     str(Position.from_json(facts["position"]))  # raises if it is not a position
-    fields = {name: facts[name] for name in ("position", "run", "rows", "at")}
-    fields["op_column"] = facts.get("op_column", OP)
-    check_kinds(fields, {"op_column": str})
-    schema = tuple(Column(*column) for column in facts["schema"])
+    op_column = facts.get("op_column", OP)  # lakes of before have none
+    check_kinds({"op_column": op_column}, {"op_column": str})
     return Commit(
-        number, schema=schema, key=tuple(facts["key"]), partition=tuple(facts["partition"]), **fields, **counts
+        number,
+        facts["position"],
+        facts["run"],
+        schema=tuple(Column(*column) for column in facts["schema"]),
+        key=tuple(facts["key"]),
+        partition=tuple(facts["partition"]),
+        rows=facts["rows"],
+        at=facts["at"],
+        op_column=op_column,
+        files=files,
+        folders=folders,
     )
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-020

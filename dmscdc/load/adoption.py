@@ -23,7 +23,7 @@ __all__ = ['is_adoption', 'ahead_of', 'adopted_schema', 'prepare_adoption']
 # %% ../../notebooks/08_load/17_adoption.ipynb #410c9bab
 def is_adoption(instruction: Mapping | None) -> bool:
     "The instruction is to take over a lake of the 2019 solution."
-    return bool(instruction) and instruction["kind"] == Instruct.ADOPT
+    return (instruction or {}).get("kind") == Instruct.ADOPT
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #68a51643
 def ahead_of(
@@ -42,14 +42,17 @@ def ahead_of(
 # %% ../../notebooks/08_load/17_adoption.ipynb #8d732484
 def _raw_footers(task: TableContext, plan: Plan) -> list[Footer]:
     "Footers of raw files: the first of the load, the last one applied, and all that wait."
-    applied = [RawFile(path, size, 0) for path, size in plan.before.window]
-    files = (*plan.before.load_files[:1], *applied, *plan.changes)
+    before = plan.before or Position()
+    applied = [RawFile(path, size, 0) for path, size in before.window]
+    # Files that wait are included, so that a new column does not rewrite all files a second time.
+    files = (*before.load_files[:1], *applied, *plan.changes)
     return read_footers({file.path: task.landing.url(task.table, file.path) for file in files})
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #e136f6d4
 def adopted_schema(task: TableContext, plan: Plan, footers: list[Footer]) -> Schema:
     "The source's columns as the lake will hold them: of raw files first, which have their order. Raises `Refused`."
     table = str(task.table)
+    # Raw files first: they have the source's order of columns, and only they know the type of a partition column.
     schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
     check_key(table, schema, task.key)
     for name in task.partition:  # of which the lake has only the names of folders
@@ -66,10 +69,11 @@ def prepare_adoption(spark: OpenSession, task: TableContext, plan: Plan, head: C
     clock = Stopwatch()
     try:
         with clock.step("footers"):
+            # Before the first entry of our journal the folder is theirs, after it ours, whatever crashes in between.
             files = task.lake.to_migrate(task.partition)
         schema = adopted_schema(task, plan, list(files.footers))
-        settings = (schema, task.key, task.partition)
-        transaction = Transaction(None, plan.before.to_commit(), task.run, *settings, op_column=task.op_column)
+        position = (plan.before or Position()).to_commit()
+        transaction = Transaction(None, position, task.run, schema, task.key, task.partition, op_column=task.op_column)
         pending = task.lake.migrate(spark(), files, transaction)
     except Refused as error:
         advice = f"`{Advice.RELOAD_KEEP(task.table)}` loads the table again instead"
@@ -78,6 +82,6 @@ def prepare_adoption(spark: OpenSession, task: TableContext, plan: Plan, head: C
     def result(written: CommitMetrics) -> LoadResult:
         fact = f"{count(len(files.urls), 'file')} of the 2019 lake taken over, {count(written.commit.rows, 'row')}"
         message = f"{fact}, equal to the source for certain only after a reconcile or a reload"
-        return LoadResult(written, seconds=clock.seconds | written.seconds, message=message)
+        return LoadResult(written, seconds={**clock.seconds, **written.seconds}, message=message)
 
     return StagedLoad(pending, result)

@@ -34,6 +34,7 @@ def advance(
     names = {**dict(base.window), **now}
     newest = max([base.last, *names], key=change_order)
     start = min(base.window_start, known_from or base.window_start, key=change_order)
+    # The window never moves back: a name that was dropped is not known again.
     begin = max(start, day_before(newest), key=change_order) if newest else ""
     recent = (name for name in names.items() if change_order(name[0]) >= change_order(begin))
     window = tuple(sorted(recent, key=lambda name: change_order(name[0])))
@@ -81,6 +82,8 @@ def sort_out(
     archived: frozenset[str] = frozenset(),  # paths in the archive, whose times are those of the move
 ) -> Arrivals:
     "What each change file is. One look at each, however many there are."
+    # A file of a name after the newest one is new, whenever it was put; all others are judged by what the position
+    # knows of them.
     top = max(change_order(position.last), position.floor)
     begin = max(change_order(position.window_start), position.floor)
     window, held, left_out = dict(position.window), set(position.held), set(position.left_out)
@@ -117,6 +120,7 @@ def split_late(
     missing: Sequence[str],  # both in order
 ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # can be applied, cannot
     "A late file cannot be applied if a file that sorts after it is gone."
+    # The files after a late one are applied again for its keys; where one is gone, its changes would be lost.
     newest = change_order(missing[-1]) if missing else ("", "")
     return tuple(file for file in late if file.order > newest), tuple(file for file in late if file.order <= newest)
 
@@ -149,6 +153,8 @@ def by_tally(arrivals: Arrivals, position: Position) -> Arrivals:
     (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (arrivals.old, arrivals.too_late))
     if position.applied is None or is_copied(arrivals, position):
         return arrivals
+    # Times are only the first answer. The tally tells a file that was only touched, and one that came with an older
+    # time.
     applied = identify_applied(position, old, late)
     if applied is None:
         count = position.applied[0] - len(position.window)
@@ -255,6 +261,7 @@ def announce(
     "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
     if plan.load or (plan.instruction or {}).get("kind") != Instruct.ADOPT:
         return plan
+    # Our two columns are added to all files of the old lake, which people should know beforehand.
     if files := find():
         words = (
             f"all {count(len(files), 'file')} of its lake are rewritten once, with _cdc_file and _cdc_row",
@@ -272,7 +279,7 @@ def announce(
         PlanKind.ATTENTION,
         load_number=plan.load_number,
         before=plan.before,
-        after=plan.before,
+        after=plan.before or Position(),
         notes=(note, *plan.notes),
         remarks=plan.remarks,
     )

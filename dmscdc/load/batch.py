@@ -95,6 +95,7 @@ class Reading:
 def _kinds_of(plan: Plan, resumed: Sequence[RawFile]) -> dict[str, str]:  # by path; new files are not named
     "The roles of a batch's files."
     kinds = {file.path: "late" for file in plan.late}
+    # Of a file that was applied before only those keys are folded again which a late file brings.
     kinds |= {file.path: "again" for file in (*plan.reapplied, *resumed)}
     if resumed:  # the new files have changes from before applied ones, as late files do
         kinds = {file.path: "late" for file in plan.changes} | kinds

@@ -35,6 +35,7 @@ def check_columns(
     table = str(task.table)
     table_schema = head.schema if head else ()
     op_column = head.op_column if head else task.op_column
+    # A wrong column is refused before Spark reads a row, with a command that mends it.
     check_key(table, schema, task.key, footers)
     check_case(table, schema, footers, table_schema, op_column)
     for column in task.partition:
@@ -132,6 +133,7 @@ def replaced_columns(
     after = {column.name: column.type for column in schema}
     if not before:
         return ()
+    # A load never has these columns, so they are not missed.
     only_in_changes = {STANDARD, *(f"BI_{name}" for name in before)}  # a rule of the task adds them to changes alone
     added = [f"column {name} {type} is new in this load" for name, type in after.items() if name not in before]
     removed = [

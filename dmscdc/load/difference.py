@@ -48,6 +48,7 @@ def compare_with_table(
     rows: DataFrame,  # of the load, as the lake keeps them
 ) -> Difference:
     "The load against the table, written down for those who follow the table."
+    assert transaction.base  # only a table that holds rows is compared: see `takes_difference`
     name = reload_name(Position.from_json(transaction.base.position), plan.load)
     fs, path = new_fs_and_path(task.reloads)
     fs.delete_dir_contents(path, missing_dir_ok=True)  # of the load before, whose files are overwritten
@@ -73,6 +74,7 @@ def pending_difference(
     else:
         pending = task.lake.commit_position(transaction, lambda: spark)
     rows = load.rows - len(quarantined)
+    # The lake is given only rows that differ; the others are counted here.
     unchanged = rows - difference.inserted - difference.updated
 
     def result(written: CommitMetrics) -> LoadResult:
@@ -82,7 +84,7 @@ def pending_difference(
             read=load.rows,
             keys=rows + difference.deleted,  # no row of the load names those
             notes=tuple(filter(None, [note, note_too_fine(task.table, written.commit)])),
-            seconds=clock.seconds | written.seconds,
+            seconds={**clock.seconds, **written.seconds},
             aside=len(quarantined),
             not_applied=tuple(quarantined[:NAMED]),
         )

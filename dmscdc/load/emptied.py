@@ -85,8 +85,10 @@ def emptied_by(
         place = RawRow(truncate[FILE], truncate[ROW])
         number_of = truncate["number"]
         is_late = change_order(place.path) < newest_file  # its place among what was applied is known
+        # A resumed task sends a TRUNCATE again, too.
         if number_of and number_of <= last_emptied:
             repeated.append(place)
+        # Below what was applied, and in no file before: to empty the table would take rows that came after it.
         elif number_of and number_of <= newest_applied and not is_late:
             unseen.append(place)
         else:
@@ -107,6 +109,7 @@ def from_before_emptied(
     "Changes from before the TRUNCATE on which the table stands, which a resumed task has sent again after it."
     from pyspark.sql import functions as F
 
+    # Applied, these changes would bring back rows that the source no longer has.
     if not emptied or not batch.folded.lowest or batch.folded.lowest.sequence > emptied:
         return []
     column = sequence_column(files)
@@ -127,6 +130,7 @@ def emptied_table(spark: OpenSession, task: TableContext, head: Commit, position
 def _check_truncate(task: TableContext, before: Position, file: RawFile, row: int) -> None:
     "A TRUNCATE whose place among what was applied is known. Raises `Refused`."
     place = f"row {row + 1:,} of {file.path} empties the table (TRUNCATE)"
+    # Nobody knows whether the load was read before or after the TRUNCATE.
     if before.base_files and file.time < min(load_file.time for load_file in before.base_files):
         raise Refused(
             f"{task.table}: {place}, and the file was put before "
@@ -168,11 +172,13 @@ def prepare_truncated(
     emptied: Emptied,
 ) -> StagedLoad:
     "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
+    assert emptied.last  # a batch without a TRUNCATE that counts is applied, and does not come here
     path, row = emptied.last
     file = next(batch_file for batch_file in files if batch_file.path == path)
     before = Position.from_json(head.position)
     _check_truncate(task, before, file, row)
     position = _position_on(emptied, before, plan.after)
+    # Changes before the TRUNCATE do not count any more. What comes after it is a batch of its own.
     later_files = tuple(batch_file for batch_file in files if batch_file.order >= file.order)
     later_plan = replace(
         plan,

@@ -35,7 +35,7 @@ from .raw_files import after_drop, open_files, put_aside, read_by, unreadable
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
-from ..spark.session import SessionOnDemand
+from ..spark.session import session_on_demand
 from ..state.position import Instruct, Position
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def _open_batch(
     left_out = left_out_before(task, Position.from_json(head.position), files)
     with clock.step("footers"):
         reading = read_batch(task, plan, head, files, {**left_out, **skipped}, resumed)
+    # A small batch is folded without Spark, so its start, which takes seconds, waits until something needs it.
     if not is_small(reading.changes.bytes):
         with clock.step("Spark's start"):
             spark()
@@ -100,6 +101,7 @@ def _without_obsolete(
 ) -> FoldedBatch:
     "The batch without what was sent again from before the load, or from before a TRUNCATE."
     reading = folded.reading
+    # Applied, such changes would bring back rows that the source no longer has.
     before_truncate = from_before_emptied(spark, reading.changes, folded.batch, plan.after.emptied_sequence)
     before_load = sent_before_load(spark, task, head, reading.changes, folded.batch)
     reasons = {**dict.fromkeys(before_load.resent, BEFORE_LOAD), **dict.fromkeys(before_truncate, BEFORE_EMPTIED)}
@@ -115,10 +117,11 @@ def _fold_batch(
     spark: OpenSession, task: TableContext, plan: Plan, head: Commit, reading: Reading, clock: Stopwatch
 ) -> FoldedBatch | Emptied:
     "The batch, folded; or the TRUNCATE that comes first. Raises `Refused`."
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
         folded = _fold(on_demand, task, plan, head, reading, "first")
         truncates = _truncates(spark, task, plan, head, folded)
+        # The table is emptied first, and what comes after the TRUNCATE is a batch of its own.
         if truncates and truncates.last:
             return truncates
         folded = _without_obsolete(on_demand, task, plan, head, folded, truncates)
@@ -135,9 +138,11 @@ def _meet_applied(
     is_complete: bool,  # no file of the batch is put aside
 ) -> FoldedBatch:
     "Which applied files may hold changes that the batch brings again; without what the table's rows have passed."
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     files = folded.reading.files
     images = folded.reading.changes.images
+    # Where all applied files are there, folding them again decides everything. Else the table's rows say what they have
+    # passed, and the files that are left know the newer deletes.
     earlier = resumed_files(spark, task, head, folded.batch, files, images) if is_complete else []
     if not earlier:
         folded = _without_passed(on_demand, task, plan, head, folded)
@@ -167,7 +172,7 @@ def _fold_with_applied(
 ) -> FoldedBatch | Emptied:
     "The batch and the applied files that it repeats, folded together. Raises `Refused`."
     reading = folded.reading
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     unseen = 0
     if plan.changes:
         newest = Position.from_json(head.position).sequence or ""
@@ -225,6 +230,7 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
         plan.after,
         redone=before.redone,
         loaded_sequence=before.loaded_sequence,
+        # A later file that begins below the highest sequence was sent again.
         sequence=max(before.sequence or "", folded.batch.folded.highest),
         absent=tuple(reading.evolution.absent),
     )
@@ -251,7 +257,7 @@ def _prepare_batch(
             folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
     if isinstance(folded, Emptied):
         return prepare_truncated(spark, task, plan, head, files, folded)
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
         if not task.key:
             folded = _fold_keyless(on_demand, task, plan, head, folded)
@@ -298,6 +304,7 @@ def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Co
         unreadable_files = unreadable(task, plan, head, files) if task.aside else {}
         if not unreadable_files:
             raise
+    # A file that cannot be read is put aside as a whole; the others go on without it.
     readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
         return _only_aside(spark, task, plan, head, files, unreadable_files)
@@ -314,8 +321,9 @@ def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Comm
             raise
         footers = open_files(task, [file for file in plan.changes if file.path not in unreadable_files], head).footers
     if footers:
+        # What cannot be applied is refused before there is a table.
         columns_after(task, head, footers)  # refused before anything is there
     position = Position(applied=(0, 0)).to_commit()
-    settings = ((), task.key, task.partition)
-    transaction = Transaction(head, position, task.run, *settings, op_column="" if head else task.op_column)
+    op_column = "" if head else task.op_column
+    transaction = Transaction(head, position, task.run, (), task.key, task.partition, op_column=op_column)
     return StagedLoad(task.lake.commit_position(transaction, spark))

@@ -24,7 +24,7 @@ from .columns import check_columns, has_unfit, note_number, partition_texts, ref
 from .difference import compare_with_table, pending_difference, takes_difference
 from .raw_files import OpenFiles, files_of, load_rows_aside, open_files, put_aside, read_by, without_aside
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext, note_too_fine
-from ..spark.session import SessionOnDemand
+from ..spark.session import session_on_demand
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def replace_table(
 def after_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
+    # Changes are a commit of their own: they may be refused, and the load is there all the same.
     load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
     return replace(load, applied=(0, 0))
 
@@ -144,19 +145,21 @@ def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> Ch
 def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The table becomes the load set. Raises `Refused`."
     clock = Stopwatch()
-    on_demand = SessionOnDemand(spark)
+    on_demand = session_on_demand(spark)
     with clock.step("footers"):
         opened = open_files(task, plan.load, head)
     load = _open_load(task, opened, head)
     if not is_small(load.bytes):
         with clock.step("Spark's start"):
             spark()
+    # With two rows of one key, no change could say which of them it means.
     with clock.step("check key", load.rows):
         quarantined = load_rows_aside(spark, task, load, opened.bad)
         _check_rows(on_demand, task, load, quarantined)
     position, note = _position_of_load(task, plan, head, opened, quarantined)
-    settings = (load.schema, task.key, task.partition)
-    transaction = Transaction(head, position.to_commit(), task.run, *settings, op_column=task.op_column)
+    transaction = Transaction(
+        head, position.to_commit(), task.run, load.schema, task.key, task.partition, op_column=task.op_column
+    )
     if takes_difference(task, plan, head, load.schema):
         with clock.step("compare with the table", load.rows):
             rows = load_rows(spark(), task, load, plan.load_number, len(quarantined))
@@ -185,7 +188,7 @@ def _load_result(
         keys=written.inserted,
         schema=replaced_columns(head, load.schema),
         notes=tuple(filter(None, notes)),
-        seconds=clock.seconds | written.seconds,
+        seconds={**clock.seconds, **written.seconds},
         aside=len(quarantined),
         not_applied=tuple(quarantined[:NAMED]),
     )

@@ -56,6 +56,7 @@ def ordered_rows(spark: SparkSession, files: ChangeFiles) -> DataFrame:
 # %% ../../notebooks/08_load/09_keyless.ipynb #fcbe8f26
 def images_of(files: ChangeFiles, batch: Batch) -> dict[str, str]:  # empty where nothing needs them
     "The before images of all columns, by which updates and deletes of a table without a key find their row."
+    # Only updates and deletes look for an equal row.
     if not batch.folded.left_out:
         return {}
     added_by_task = [sequence_column(files)]
@@ -98,14 +99,14 @@ def _had_by(
     values: SparkColumn,  # to compare with
     rows: DataFrame,
     files: ChangeFiles,
-    batch: Batch,
+    lowest: str,  # change sequence of the batch
     applied: Collection[str],  # paths; such a file of the batch is applied again
 ) -> DataFrame:  # _cdc_file, _cdc_row, _cdc_same
     "The rows whose change sequence other rows have, which were applied before them."
     from pyspark.sql import functions as F
 
     column = sequence_column(files)
-    applied_rows = applied_rows.where(digits_in(column) >= batch.folded.lowest.sequence)
+    applied_rows = applied_rows.where(digits_in(column) >= lowest)
     applied_rows = applied_rows.select(quoted(column), file_name.alias("_cdc_had"), values.alias("_cdc_values"))
     pairs = rows.withColumn("_cdc_now", values).join(applied_rows, column)
     # A file that is applied again was sent again only by files before it: a later one is itself the repeat.
@@ -126,21 +127,24 @@ def rows_sent_again(
     from pyspark.sql import functions as F
 
     lowest = batch.folded.lowest
+    # Only a change sequence tells that two inserts are one order: two equal rows may be two orders.
     if not batch.folded.highest or batch.folded.unproven:
         return SentAgain({}, lowest)
     column = sequence_column(files)
     rows = ordered_rows(spark, files).where("true" if images_of(files, batch) else f"{OP} = 'I'")
     repeats = _twice_in_batch(rows, files)
-    if resumed:
+    if resumed and lowest:
         earlier = applied_changes(task, head, resumed)
         if sequence_column(earlier) == column:
             values = _values_of(files, [footer.schema for footer in earlier.footers])
-            in_earlier = _had_by(read_changes(spark, earlier), F.col(NAME), values, rows, files, batch, applied)
+            in_earlier = _had_by(
+                read_changes(spark, earlier), F.col(NAME), values, rows, files, lowest.sequence, applied
+            )
             repeats = repeats.union(in_earlier)
     if lowest and lowest.sequence <= (Position.from_json(head.position).sequence or ""):
         values = _values_of(files, [head.schema])
         table = task.lake.read(spark)
-        repeats = repeats.union(_had_by(table, F.lit(None), values, rows, files, batch, applied))
+        repeats = repeats.union(_had_by(table, F.lit(None), values, rows, files, lowest.sequence, applied))
     resent: dict[RawRow, bool] = {}
     for row in repeats.collect():
         place = RawRow(row[FILE], row[ROW])
@@ -266,7 +270,7 @@ def note_left_out(task: TableContext, left_out: LeftOut) -> str:
     count_words = "1 update or delete was" if left_out.total == 1 else f"{left_out.total:,} updates and deletes were"
     first_row = left_out.rows[0]
     return (
-        f"{task.table} has no key: {count_words} not applied, the first is row {first_row.row + 1:,} of "
+        f"{task.table} has no key: {count_words} not applied, the first is row {(first_row.row or 0) + 1:,} of "
         f"{first_row.path}. All of "
         f"them: `{Advice.QUARANTINE_SHOW(task.table)}`. If columns identify its rows, set them: "
         f"`{Advice.SET(task.table, '--key …')}`, then reload: "

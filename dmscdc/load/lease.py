@@ -35,8 +35,9 @@ def acquire(
         return state.renew(Lease(table, owner, 0.0, fence), HOLD)
     lease = state.acquire(table, f"by hand, process {os.getpid()}", _HOLD_BY_HAND)
     if lease is None:
-        holder = state.holder(table).owner
-        raise Busy(f"{table}: {holder} is at work on it; wait for it, or see {Advice.STATUS()}")
+        holder = state.holder(table)
+        owner = holder.owner if holder else "another run"  # that may have ended since
+        raise Busy(f"{table}: {owner} is at work on it; wait for it, or see {Advice.STATUS()}")
     return lease
 
 
@@ -45,6 +46,7 @@ def leased(state: State, table: TableRef, owner: str, fence: int) -> Iterator[Ca
     "Work under the lease, which the call that is yielded renews; our own is given back."
     lease = acquire(state, table, owner, fence)
     try:
+        # A bucket that cannot put a file exclusively lets the state say which commit counts.
         with decided_by(lambda *arguments: state.decide(table, *arguments)):
             yield lambda: state.renew(lease, HOLD if owner else _HOLD_BY_HAND)
     finally:

@@ -58,20 +58,22 @@ def maintain(
     catalog: str = "",  # glue:DATABASE; "" for none
 ) -> Maintained:
     "Plan the upkeep of a table, or do it under the table's lease. Raises `UnknownTable`, `Busy`, `Refused`."
-    known = open_state(state, landing, ask=spark is None)
-    if (item := known.get(table)) is None:
+    state_store = open_state(state, landing, ask=spark is None)
+    if (item := state_store.get(table)) is None:
         raise UnknownTable(f"no table {table} in the state: {Advice.LIST()}")
-    there = open_lake(item, lake, catalog)
+    lake_table = open_lake(item, lake, catalog)
     if spark is None:
-        planned = there.plan_maintenance(since)
+        planned = lake_table.plan_maintenance(since)
         return Maintained(table, item.format, planned.steps, planned.oldest)
-    with leased(known, table, "", 0) as renew:
-        if lost := load_state(known, table, lake, item.format, catalog).lost:
+    # Upkeep commits as a load does, so it needs the table's lease.
+    with leased(state_store, table, "", 0) as renew:
+        if lost := load_state(state_store, table, lake, item.format, catalog).lost:
             raise Refused(f"{table}: {lost}")
-        oldest, done = there.plan_maintenance(since).oldest, []
-        for words in there.maintain(lambda: spark(item.format), since):
+        oldest = lake_table.plan_maintenance(since).oldest
+        done: list[str] = []
+        for step in lake_table.maintain(lambda: spark(item.format), since):
             renew()
-            done.append(words)
-        load_state(known, table, lake, item.format, catalog)  # a commit of upkeep has a number of its own
-        catalogued = sync_table(catalog, there)
+            done.append(step)
+        load_state(state_store, table, lake, item.format, catalog)  # a commit of upkeep has a number of its own
+        catalogued = sync_table(catalog, lake_table)
     return Maintained(table, item.format, tuple(done), oldest, catalogued.notes)

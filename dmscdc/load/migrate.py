@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import LakeDamaged, Refused, UnknownTable
 from ..lake.glue import sync_table
 from ..lake.parquet.table import ParquetTable
-from ..lake.table import Transaction, open_lake
+from ..lake.table import Commit, Transaction, open_lake
 from ..landing.advice import Advice
 from ..landing.files import TableRef
 from .lease import leased
@@ -23,7 +23,7 @@ from ..spark.formats import check_format
 from ..state.items import TableItem, with_position
 from ..state.position import Position
 from ..state.registry import open_state
-from ..storage.log_store import LogStore, open_store
+from ..storage.log_store import AnyLogStore, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,18 +33,19 @@ __all__ = ['Moved', 'migrate']
 
 # %% ../../notebooks/08_load/21_migrate.ipynb #1696413c
 def _divided(
-    store: LogStore,
+    store: AnyLogStore,
     place: str,  # the folder of both tables
     plain: ParquetTable,  # one of them
 ) -> tuple[set[str], set[str]]:  # the files of plain Parquet, and the other's
     "All files of two tables in one place, hidden ones too."
     head, present = plain.journal.head(), set(store.list(place, hidden=True))
+    # The journal of plain Parquet names its files; what else is in the folder belongs to the other table.
     plain_files = {f"{place}/{file.name}" for file in head.files} if head else set()
     journal = {name for name in store.list(f"_dmscdc/{place}") if "/journal/" in name}
     return plain_files & present | journal, present - plain_files
 
 
-def _delete(store: LogStore, names: Iterable[str], place: str) -> None:
+def _delete(store: AnyLogStore, names: Iterable[str], place: str) -> None:
     "Delete files, and the folders that they leave empty: an empty `.hoodie` is taken for a table."
     for name in names:
         store.delete(name)
@@ -53,7 +54,7 @@ def _delete(store: LogStore, names: Iterable[str], place: str) -> None:
             folder.rmdir()  # fails where it is not empty
 
 
-def _remove(store: LogStore, place: str) -> int:
+def _remove(store: AnyLogStore, place: str) -> int:
     "Remove the files of a table that has moved."
     entries = set(store.list(f"_dmscdc/{place}"))
     mark, noted = f"_dmscdc/{place}/moving", f"_dmscdc/{place}/moved.json"
@@ -80,16 +81,17 @@ class Moved:
 _ROW = 100  # bytes that a row may take, by which plain Parquet chooses the number of files
 
 
-def _check(item: TableItem, format: str, head: int) -> None:
-    "Raises `Refused` for a table that cannot be moved."
-    if not head:
+def _check(item: TableItem, format: str, head: Commit | None) -> Commit:
+    "The newest commit. Raises `Refused` for a table that cannot be moved."
+    if head is None:
         raise Refused(f"{item.table} holds nothing yet: {Advice.SET(item.table, '--format')} {format}")
-    if head != item.commit:
+    if head.number != item.commit:
         command = f"{Advice.PASS_ONLY(item.table)}"
         raise Refused(f"{item.table}: lake and state do not agree. Bring them together: {command}")
     if "parquet" not in (item.format, format):
         first_step = Advice.MIGRATE(item.table, format="parquet")
         raise Refused(f"{item.table}: from {item.format} to {format} it goes by plain Parquet. First: {first_step}")
+    return head
 
 
 def migrate(
@@ -109,27 +111,32 @@ def migrate(
             raise UnknownTable(f"no table {table} in the state, so there is nothing to move")
         store, place = open_store(item.out_path or lake), item.folder or f"{table.schema}/{table.name}"
         old_table, new = open_lake(item, lake, catalog), open_lake(replace(item, format=format), lake, catalog)
-        head = old_table.head()
+        newest = old_table.head()
         if item.format == format:
-            return Moved(table, format, head.rows if head else 0, _remove(store, place))
-        _check(item, format, head.number if head else 0)
+            return Moved(table, format, newest.rows if newest else 0, _remove(store, place))
+        head = _check(item, format, newest)
         session = spark(format if item.format == "parquet" else item.format)
-        plain, is_old = (old_table, True) if item.format == "parquet" else (new, False)
+        is_old = item.format == "parquet"
+        plain = old_table if is_old else new
+        assert isinstance(plain, ParquetTable)  # one of the two formats is: see `_check`
         mark, noted = f"_dmscdc/{place}/moving", f"_dmscdc/{place}/moved.json"
         if mark in store.list(f"_dmscdc/{place}"):  # of a move that died
             _delete(store, [noted, *sorted(_divided(store, place, plain)[is_old])], place)
         else:
             store.create(mark, b"")
-        settings = (head.schema, head.key, head.partition)
-        first_commit = Transaction(None, head.position, "migrate", *settings, op_column=head.op_column)
+        first_commit = Transaction(
+            None, head.position, "migrate", head.schema, head.key, head.partition, op_column=head.op_column
+        )
         pending = new.replace(session, old_table.read(session), first_commit, head.rows, head.rows * _ROW)
         renew()
         done = pending.commit().commit
         if (count := new.read(session).count()) != head.rows:
             raise LakeDamaged(f"{table}: {head.rows:,} rows were to move, {count:,} arrived. It is still {item.format}")
         old_files = _divided(store, place, plain)[not is_old]
+        # The old files are written down before the state changes: a move that dies after it is ended by who comes next.
         store.create(noted, json.dumps(sorted(old_files)).encode())
         position = Position.from_json(done.position)
+        # Format, commit and position change in one write, so every reader finds one of the two tables whole.
         state_store.change(
             table,
             lambda settings_before: replace(

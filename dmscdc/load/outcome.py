@@ -218,7 +218,7 @@ def result_of(
         keys=keys,
         schema=reading.evolution.sentences,
         notes=notes_of(spark, task, plan, head, folded, not_applied, written),
-        seconds=seconds | written.seconds,
+        seconds={**seconds, **written.seconds},
         message=message_of_batch(task, plan, head, folded, written),
         doubts=doubts_of(task, plan, head, folded, not_applied, written),
         aside=is_repeat.count(False),

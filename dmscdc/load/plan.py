@@ -5,7 +5,7 @@
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-004
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -65,27 +65,38 @@ class Situation:
         "Nothing is loaded yet: of load files that come, changes may be older and yet not in them."
         return self.before is None or self.before.is_unloaded and not self.asks(Instruct.ADOPT)
 
+    @property
+    def position(self) -> Position:
+        "What the table has applied. Raises `LookupError` for one that was never loaded."
+        if self.before is None:
+            raise LookupError(f"{self.table} was never loaded")
+        return self.before
+
+    @property
+    def instruction(self) -> dict:
+        "What a person asks for; empty for nothing."
+        return self.asked or {}
+
     def asks(self, kind: Instruct) -> bool:
-        return bool(self.asked) and self.asked["kind"] == kind
+        return self.instruction.get("kind") == kind
 
     def command(self, advice: Advice, **facts: str) -> str:
         return f"`{advice(self.table, **facts)}`"
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        arrivals = by_tally(sort_out(self.files, self.before, self.archived), self.before)
-        if not self.any_age or is_copied(arrivals, self.before):
+        arrivals = by_tally(sort_out(self.files, self.position, self.archived), self.position)
+        if not self.any_age or is_copied(arrivals, self.position):
             return arrivals
-        over, late = split_at((*arrivals.too_late, *arrivals.held), self.before.floor)
+        # The scan of the source came later than what lies below the floor: it is in the table already.
+        over, late = split_at((*arrivals.too_late, *arrivals.held), self.position.floor)
         late = tuple(sorted((*arrivals.late, *late), key=lambda file: file.order))
-        return replace(
-            arrivals, late=late, too_late=(), held=(), old=(*arrivals.old, *over)
-        )  # over: the scan came later
+        return replace(arrivals, late=late, too_late=(), held=(), old=(*arrivals.old, *over))
 
     @property
     def older(self) -> tuple[RawFile, ...]:
         "Files from before the window that are there and applied."
-        arrivals, before = self.arrivals, self.before
+        arrivals, before = self.arrivals, self.position
         old, late = (split_at(files, before.floor)[1] for files in (arrivals.old, arrivals.too_late))
         is_copy = is_copied(arrivals, before) and before.older in (None, checksum(file.identity for file in late))
         return old + late * is_copy
@@ -97,11 +108,14 @@ class Situation:
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-011
 def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
     "Files that came after the window had moved past them."
-    begins = case.before.cut, case.before.window_start, *(case.before.emptied or ())[:1]
-    start = max(begins, key=change_order)
-    replay, accept = case.command(Advice.REPLAY, file=files[0].path), case.command(Advice.ACCEPT)
-    if case.before.emptied and all(file.order <= case.before.floor for file in files):
-        path, row = case.before.emptied
+    position = case.position
+    start = max((position.cut, position.window_start), key=change_order)
+    if position.emptied:
+        start = max((start, position.emptied[0]), key=change_order)
+    replay = case.command(Advice.REPLAY, file=files[0].path)
+    accept = case.command(Advice.ACCEPT)
+    if position.emptied and all(file.order <= position.floor for file in files):
+        path, row = position.emptied
         return (
             f"arrived after the table was emptied by row {row + 1:,} of {path}, sorts before it, and was not "
             f"applied: {some(files)}. If its changes are later ones, {case.command(Advice.RELOAD)} takes "
@@ -116,7 +130,7 @@ def note_too_late(case: Situation, files: Sequence[RawFile]) -> str:
 def note_copied(case: Situation, files: Sequence[RawFile]) -> str:
     "All files are newer than they were: a copied landing."
     return (
-        f"all known change files were put again after the last listing ({clock(case.before.listed_at)}), "
+        f"all known change files were put again after the last listing ({clock(case.position.listed_at)}), "
         f"as if the landing had been copied; {count(len(files))} from before the look-back window count as "
         f"applied. {case.command(Advice.ACCEPT)} says that this is right"
     )
@@ -133,11 +147,11 @@ def note_blocked(case: Situation, files: Sequence[RawFile], missing: Sequence[st
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
 def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     "Applied files that are other ones now; those with rows put aside were most likely repaired."
-    applied_sizes = dict(case.before.window)
+    applied_sizes = dict(case.position.window)
     sizes = ", ".join(
         f"{file.path} had {applied_sizes[file.path]:,} bytes and has {file.size:,}" for file in files[:10]
     )
-    if all(file.path in (case.before.aside or {}) for file in files):
+    if all(file.path in (case.position.aside or {}) for file in files):
         return (
             f"changed after rows of it were put aside: {sizes}. "
             f"`{Advice.QUARANTINE_REPLAY(case.table)}` applies it as it is now; "
@@ -154,11 +168,11 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
 def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
     "Old files that cannot be those that were applied."
-    applied_count = count(case.before.older[0])
+    # The tally was counted, else no file would be known as one that cannot have been applied.
+    applied_count = count(case.position.older[0]) if case.position.older else "other files"
     return (
-        f"before the look-back window (from {case.before.window_start}) {applied_count} had been applied, and those "
-        "that "
-        f"lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
+        f"before the look-back window (from {case.position.window_start}) {applied_count} had been applied, and those "
+        f"that lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
         f"object time and is not applied, nobody can tell which. `{Advice.RECONCILE(case.table)}` tells "
         f"what the table lacks, {case.command(Advice.RELOAD)} loads it again"
     )
@@ -168,9 +182,9 @@ def notes_on(
     case: Situation, arrivals: Arrivals, blocked: Sequence[RawFile], missing: Sequence[str]
 ) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
-    copied = is_copied(arrivals, case.before)
+    copied = is_copied(arrivals, case.position)
     stray = sorted(arrivals.held + arrivals.too_late * (not copied), key=lambda file: file.order)
-    cases = [
+    cases: list[tuple[Callable[..., str], Sequence[RawFile], tuple]] = [
         (note_other, arrivals.other, ()),
         (note_blocked, blocked, (missing,)),
         (note_copied, arrivals.too_late * copied, ()),
@@ -183,24 +197,26 @@ def notes_on(
 def plan_changes(case: Situation) -> Plan:
     "The plan of a table whose load is the known one."
     arrivals, since, problems = redo(case, case.arrivals)
+    position = case.position
+    # A file that a rewind or a replay reads again is not missing, although it is another one than it was.
     going = {file.path for file in arrivals.late + arrivals.new}
-    missing = [path for path in gone_names(case.files, case.before) if path not in going]
+    missing = [path for path in gone_names(case.files, position) if path not in going]
     late, blocked = (arrivals.late, ()) if case.insert_only else split_late(arrivals.late, missing)
     accept = case.asks(Instruct.ACCEPT)
     notes = () if accept else notes_on(case, arrivals, blocked, missing)
     applied = (*late, *arrivals.new, *(arrivals.other if accept else ()))
-    after = advance(case.before, applied, since, case.older, **_unmoved(case, arrivals, blocked, applied))
+    after = advance(position, applied, since, case.older, **_unmoved(case, arrivals, blocked, applied))
     if (odd := set(case.arrivals.unlike)) and odd <= set(applied):  # all that was in doubt is applied now
-        after = replace(
-            after, applied=checksum({**dict(case.before.window), **dict(file.identity for file in applied)}.items())
-        )
+        sizes = {**dict(position.window), **dict(file.identity for file in applied)}
+        after = replace(after, applied=checksum(sizes.items()))
     plan = Plan(
         case.table,
-        load_number=case.before.load,
+        load_number=position.load,
         after=after,
         notes=(*problems, *notes),
         instruction=None if problems else case.asked,
     )
+    # Without a key late rows are only added, so nothing has to follow them again.
     if case.insert_only:
         return replace(plan, changes=tuple(sorted(late + arrivals.new, key=lambda file: file.order)))
     earlier = sorted(arrivals.old + arrivals.applied, key=lambda file: file.order)
@@ -211,35 +227,39 @@ def plan_changes(case: Situation) -> Plan:
 def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
     "The load files the table stands on; with `accept` with the times they have in the landing."
     listed = {file.identity: file for file in case.listing.load} if accept else {}
-    return tuple(listed.get(file.identity, file) for file in case.before.load_files)
+    return tuple(listed.get(file.identity, file) for file in case.position.load_files)
 
 
 def _unmoved(
     case: Situation, arrivals: Arrivals, blocked: tuple[RawFile, ...], applied_files: tuple[RawFile, ...]
 ) -> dict:
     "The parts of the position that do not follow from the files applied alone."
-    accept, copied = case.asks(Instruct.ACCEPT), is_copied(arrivals, case.before)
+    accept = case.asks(Instruct.ACCEPT)
+    copied = is_copied(arrivals, case.position)
     waits = tuple(file.identity for file in arrivals.held + arrivals.too_late * (not copied) + blocked)
     applied = {file.identity for file in applied_files}
-    left_out = dict.fromkeys(name for name in case.before.left_out + waits * accept if name not in applied)
+    left_out = dict.fromkeys(name for name in case.position.left_out + waits * accept if name not in applied)
     return {
         "held": () if accept else waits,
         "left_out": tuple(left_out),
         "load_files": load_times(case, accept),
-        "listed_at": case.before.listed_at if copied and not accept else case.listed_at(),
+        "listed_at": case.position.listed_at if copied and not accept else case.listed_at(),
     }
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-031
 def _place(case: Situation) -> tuple[str, str]:
     "Where a rewind begins, as a sort key; a bare name stands before or behind all paths of that name."
-    path = case.asked.get("to") or case.asked["after"]
-    side = "" if case.asked.get("to") else "\uffff"
+    path = case.instruction.get("to") or case.instruction["after"]
+    side = "" if case.instruction.get("to") else "\uffff"
     return path.rpartition("/")[2], path if "/" in path else side
 
 
 def _rewind(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
-    to, target = case.asked.get("to"), _place(case)
-    floor, left_out = case.before.floor, [file for file in arrivals.left_out if to not in (file.path, file.name)]
+    to = case.instruction.get("to")
+    target = _place(case)
+    floor = case.position.floor
+    # A file that a person has left out stays so, unless the rewind names it.
+    left_out = [file for file in arrivals.left_out if to not in (file.path, file.name)]
     present = [file for file in case.files if file not in left_out]
     files = tuple(
         file for file in present if file.order > floor and (file.order >= target if to else file.order > target)
@@ -247,35 +267,37 @@ def _rewind(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[s
     if files:  # what is not applied yet and comes before is taken along: nobody would come back for it
         start = min(file.order for file in (files[0], *arrivals.new))
         files = tuple(file for file in present if file.order >= start)
-    present = {file.path for file in files}
-    needed = [path for path, _ in case.before.window if files and change_order(path) >= files[0].order]
-    missing = [path for path in needed if path not in present]
+    paths = {file.path for file in files}
+    needed = [path for path, _ in case.position.window if files and change_order(path) >= files[0].order]
+    missing = [path for path in needed if path not in paths]
     reason = ""
     if to and target <= floor:
-        reason = f"the load made it obsolete, as all up to {case.before.cut}"
-        if case.before.emptied:
-            reason = f"the table was emptied after it, in {case.before.emptied[0]}"
+        reason = f"the load made it obsolete, as all up to {case.position.cut}"
+        if case.position.emptied:
+            reason = f"the table was emptied after it, in {case.position.emptied[0]}"
     elif not files:
         reason = "there is no change file from there on"
     elif missing:
         reason = f"{some(missing)} would be needed and is gone"
     if reason:
-        return arrivals, "", (f"rewind to {to or case.asked['after']} is not carried out: {reason}",)
+        return arrivals, "", (f"rewind to {to or case.instruction['after']} is not carried out: {reason}",)
     return replace(arrivals.part(lambda file: file.order < files[0].order), new=files), files[0].path, ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-034
 def _replay(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
-    names, floor = case.asked["files"], case.before.floor
+    names = case.instruction["files"]
+    floor = case.position.floor
     files = {
         name: [file for file in case.files if name in (file.path, file.name) and file.order > floor] for name in names
     }
     if missing := [name for name in names if not files[name]]:
         reason = f"{some(missing)} is in neither landing nor archive, or was made obsolete by the load or by a TRUNCATE"
         return arrivals, "", (f"replay is not carried out: {reason}",)
+    # A replayed file is late, whatever it was before: all that sorts after it is applied again for its keys.
     chosen = {file.path for fs in files.values() for file in fs} - {file.path for file in arrivals.new}
     others = arrivals.part(lambda file: file.path not in chosen)
     late = tuple(file for file in case.files if file.path in chosen)
-    missing_after = [path for path in gone_names(case.files, case.before) if path not in chosen]
+    missing_after = [path for path in gone_names(case.files, case.position) if path not in chosen]
     if not case.insert_only and split_late(late, missing_after)[1]:
         reason = f"{some(missing_after)}, applied after it, is gone"
         return arrivals, "", (f"replay of {some(names)} is not carried out: {reason}",)
@@ -295,22 +317,24 @@ def choose_cutoff(case: Situation) -> CutOff:
     "Which change files the listed load makes obsolete, the archive's among them."
     load, files = case.listing.load, case.files
     if case.asks(Instruct.RELOAD):
-        newest_applied = case.before.last if case.before else ""
-        if case.asked["changes"] == Reload.SUPERSEDE:
-            return forced_cutoff(load, files, newest_applied)
-        stays = case.before and case.before.cut and case.asked["changes"] == Reload.KEEP
-        if not stays or {*load} != {*case.before.load_files}:
+        before = case.before or Position()
+        if case.instruction["changes"] == Reload.SUPERSEDE:
+            return forced_cutoff(load, files, before.last)
+        stays = before.cut and case.instruction["changes"] == Reload.KEEP
+        if not stays or {*load} != {*before.load_files}:
             return CutOff()
-        return CutOff(
-            tuple(file for file in files if file.order <= change_order(case.before.cut))
-        )  # as this load had it before
+        # The same load, loaded again: it makes obsolete what it made obsolete before.
+        return CutOff(tuple(file for file in files if file.order <= change_order(before.cut)))
     if case.is_first:  # an archive's object times are those of the move
         with_stamp = lambda file: replace(file, time=file.stamp.timestamp()) if file.path in case.archived else file
         return first_cutoff(load, list(map(with_stamp, files)))
+    # The landing's files decide, because their times are those of the first writing; an archive's are those of the
+    # move.
     cut = find_cutoff(load, case.listing.changes)
     if not case.archived or cut.doubt:
         return cut
     newest = cut.obsolete[-1].order if cut.obsolete else ("", "")
+    # Archived files that sort before the cut go with it.
     sooner = tuple(file for file in files if file.order <= newest)
     later = tuple(file for file in files if file.order > newest)
     cut_of_later = find_cutoff(load, later) if later else CutOff()
@@ -319,6 +343,7 @@ def choose_cutoff(case: Situation) -> CutOff:
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-052
 def gone_since(case: Situation) -> list[str]:  # paths in order
     "Applied files that were closed after the first load file was put, and that are gone; of a first load all."
+    # A reload needs the changes since it began: without one of them it would set the table back behind that change.
     start = 0.0 if case.is_first else min(file.time for file in case.listing.load)
     present = {file.path for file in case.files}
     window = case.before.window if case.before else ()
@@ -368,9 +393,10 @@ def plan_load(case: Situation) -> Plan:
         listed_at=case.listed_at(),
         applied=(0, 0),
     )
-    is_other = case.asked and case.asked["kind"] not in (Instruct.RELOAD, Instruct.ADOPT)
-    overtaken = is_other and f"{case.asked['kind']} was overtaken by a new load and is not carried out"
-    remarks = ()
+    overtaken = ""
+    if case.asked and case.asked["kind"] not in (Instruct.RELOAD, Instruct.ADOPT):
+        overtaken = f"{case.asked['kind']} was overtaken by a new load and is not carried out"
+    remarks: tuple[str, ...] = ()
     if cut.near and case.is_first:
         pronoun = "them" if cut.near[1:] else "it"
         remarks = (
@@ -395,6 +421,8 @@ def plan_start(case: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
     if not case.files:
         return Plan(case.table, waits="its first files")
+    # DMS writes no load file for an empty table, nor for a task of changes alone: none comes once the settle time is
+    # over.
     ready = min(file.time for file in case.files) + case.settle
     if case.now < ready and case.settle > 0:
         return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
@@ -458,8 +486,10 @@ def _ways_out_of_mixed(case: Situation) -> str:
 def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
     "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
     earliest = min((file.order for file in plan.late + plan.changes), default=None)
-    start = case.before.window_start if case.before else ""
-    if not plan.instruction or plan.load or case.insert_only or not earliest or earliest >= change_order(start):
+    if not case.before or not plan.instruction or plan.load or case.insert_only or not earliest:
+        return ()
+    start = case.before.window_start
+    if earliest >= change_order(start):
         return ()
     reason = (
         f"before the look-back window (from {start}) names are not known: whether an applied file has gone since, "
@@ -491,12 +521,11 @@ def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
 
 def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
-    replaced = {file.path for file in (case.arrivals.other if case.before and plan.instruction else ())}
-    replaced -= set(
-        case.before.aside or {} if case.before else {}
-    )  # the loader reads them, and says what is true of them
-    files = [file for file in plan.late + plan.changes if file.path in replaced]
-    note = "" if plan.load or case.insert_only else note_replaced(case.table, files)
+    if not case.before or not plan.instruction or plan.load or case.insert_only:
+        return ()
+    # Of files with rows aside the loader, which reads them, says what is true.
+    replaced = {file.path for file in case.arrivals.other} - set(case.before.aside or {})
+    note = note_replaced(case.table, [file for file in plan.late + plan.changes if file.path in replaced])
     return (note,) if note else ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1

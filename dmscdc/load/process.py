@@ -30,8 +30,8 @@ from dmscdc.errors import (
     is_expected,
 )
 from ..lake.glue import SyncResult, sync_table
-from ..lake.table import Commit, Stopwatch, Transaction
-from ..landing.files import FolderLanding, TableRef
+from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
+from ..landing.files import Landing, TableRef
 from ..landing.s3 import open_landing
 from .adoption import is_adoption, prepare_adoption
 from .arrivals import Plan, changed_inputs
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-020
-def check_inputs(landing: FolderLanding, plan: Plan) -> None:
+def check_inputs(landing: Landing | WithArchive, plan: Plan) -> None:
     "List the inputs again. Raises `InputChanged` where one is gone or another one."
     files = landing.files(plan.table, None if plan.load or plan.instruction else plan.before)
     if words := changed_inputs(plan, files):
@@ -71,13 +71,19 @@ def check_inputs(landing: FolderLanding, plan: Plan) -> None:
 # %% ../../notebooks/08_load/20_process.ipynb #f49d0141
 def prepare_position(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "A commit without rows: an instruction moves the position."
-    before, schema = (Position.from_json(head.position), head.schema) if head else (Position(), ())
-    carried = {"absent": before.absent, "csv": before.csv, "redone": before.redone}
-    position = replace(plan.after, sequence=before.sequence or "", **carried)
-    position = replace(position, aside=dropped(before.aside or {}, plan.instruction)).to_commit()
-    settings = (schema, task.key, task.partition)
+    before = Position.from_json(head.position) if head else Position()
+    schema = head.schema if head else ()
+    # No file was read: what is known of columns, CSV and files that were read again stays as it is.
+    position = replace(
+        plan.after,
+        sequence=before.sequence or "",
+        absent=before.absent,
+        csv=before.csv,
+        redone=before.redone,
+        aside=dropped(before.aside or {}, plan.instruction),
+    ).to_commit()
     op_column = "" if head else task.op_column
-    transaction = Transaction(head, position, task.run, *settings, op_column=op_column)
+    transaction = Transaction(head, position, task.run, schema, task.key, task.partition, op_column=op_column)
     return StagedLoad(task.lake.commit_position(transaction, spark))
 
 
@@ -90,9 +96,12 @@ def prepare_emptied(spark: OpenSession, task: TableContext, plan: Plan, head: Co
     before = Position.from_json(head.position)
     position = replace(plan.after, absent=before.absent, csv=before.csv)
     pending = emptied_table(spark, task, head, position)
-    rows = f"{head.rows:,} row{'s' * (head.rows != 1)} removed"
-    effect = {"keys": head.rows, "message": f"{rows}: {plan.empties}", "emptied": head.rows}
-    return StagedLoad(pending, lambda written: LoadResult(replace(written, deleted=head.rows), **effect))
+    message = f"{head.rows:,} row{'s' * (head.rows != 1)} removed: {plan.empties}"
+
+    def result(written: CommitMetrics) -> LoadResult:
+        return LoadResult(replace(written, deleted=head.rows), keys=head.rows, message=message, emptied=head.rows)
+
+    return StagedLoad(pending, result)
 
 
 def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]:
@@ -101,10 +110,16 @@ def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]
         return []
     if plan.empties:
         return [prepare_emptied]
-    steps = [prepare_load] if plan.load else [prepare_adoption] if is_adoption(plan.instruction) else []
-    if plan.changes or plan.late:
-        return [*(steps or ([] if head else [prepare_empty])), prepare_changes]
-    return steps or [prepare_position]
+    # A load and the changes after it are two commits, so a crash between them leaves the second to the next pass.
+    steps: list[Callable[..., StagedLoad]] = []
+    if plan.load:
+        steps = [prepare_load]
+    elif is_adoption(plan.instruction):
+        steps = [prepare_adoption]
+    if not (plan.changes or plan.late):
+        return steps or [prepare_position]
+    # Changes are folded onto a commit: a table without one starts empty.
+    return [*(steps or [prepare_empty] * (head is None)), prepare_changes]
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-029
 def check_ready(item: TableItem) -> None:
@@ -133,7 +148,7 @@ def _overtaken(
     return CommitConflict(f"{table_state.item.table}: {words}. Two states or two controllers seem to write to one lake")
 
 
-def _input_problem(landing: FolderLanding, plan: Plan) -> InputChanged | LandingUnreachable | None:
+def _input_problem(landing: Landing | WithArchive, plan: Plan) -> InputChanged | LandingUnreachable | None:
     "What has become of the inputs since the plan; None: they are as they were."
     try:
         if plan.inputs:
@@ -145,13 +160,14 @@ def _input_problem(landing: FolderLanding, plan: Plan) -> InputChanged | Landing
 # %% ../../notebooks/08_load/20_process.ipynb #cell-031
 def problem_of(
     error: Exception,  # that ended a run
-    landing: FolderLanding,
+    landing: Landing | WithArchive,
     plan: Plan,
     table_state: TableState | None = None,  # before the run; None: it did not come so far
     done: Sequence[LoadResult] = (),  # what was committed
     run: str = "",  # the run's id
 ) -> DmscdcError:
     "What to say of an error; one that nobody expected is raised on."
+    # An input that changes while it is read fails in many ways. So the inputs are listed again, and the change is told.
     if isinstance(error, Refused):  # a file that changed while it was read is not what it says
         changed = _input_problem(landing, plan)
         return changed if isinstance(changed, InputChanged) else error
@@ -184,6 +200,7 @@ def carry_out(
     while steps:
         prepare, *steps = steps
         pending = prepare(session, task, plan, head)  # files are staged, nothing is visible
+        # The last check: are the inputs still those of the plan, and is the lease still ours?
         check_inputs(task.landing, plan)
         renew()
         result = pending.commit()  # raises `CommitConflict`
@@ -200,7 +217,8 @@ def carry_out(
 
 def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
     "What makes a table doubtful is kept: the next run, which finds nothing wrong, would hide it."
-    doubts_before = tuple(state.get(table).status.get("doubts") or ())
+    item = state.get(table)
+    doubts_before = tuple(item.status.get("doubts") or ()) if item else ()
     is_accepted = (plan.instruction or {}).get("kind") == Instruct.ACCEPT
     doubts = (*(() if plan.load or is_accepted else doubts_before), *plan.doubts, *result.doubts)
     if doubts != doubts_before:
@@ -237,24 +255,28 @@ def process_table(
     "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
     ref, clock = TableRef.parse(table), Stopwatch()
     store = open_state(state, landing)
-    source = open_landing(landing)
-    table_state, plan, problem, catalogued = None, Plan(ref), None, SyncResult()
+    raw = open_landing(landing)
+    source: Landing | WithArchive = raw
+    table_state: TableState | None = None
+    plan = Plan(ref)
+    problem: DmscdcError | None = None
+    catalogued = SyncResult()
     committed: list[LoadResult] = []
     opened: list[SparkSession] = []
 
     def session() -> SparkSession:
         if not opened:
-            session_settings = {"places": _places_of(task, plan), "format": table_state.item.format}
-            opened.append(spark() if spark else open_session(**session_settings))
+            opened.append(spark() if spark else open_session(places=_places_of(task, plan), format=item.format))
         return opened[0]
 
     try:
         with leased(store, ref, owner, fence) as renew:
             with clock.step("settle and plan"):
                 table_state = load_state(store, ref, lake, format, catalog)
-                check_ready(table_state.item)
-                plan = plan_state(table_state, source, settle, archive=archive)
-            source = _with_archive(source, archive, plan)
+                item = table_state.item
+                check_ready(item)
+                plan = plan_state(table_state, raw, settle, archive=archive)
+            source = _with_archive(raw, archive, plan)
             task = _task_of(table_state, source, lake, run)
             attempt = Transaction(table_state.head, {}, run, (), (), ())
             try:
@@ -270,24 +292,35 @@ def process_table(
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-036
 def _with_archive(
-    landing: FolderLanding,
+    landing: Landing,
     archive: str,  # "" for none
     plan: Plan,
-) -> FolderLanding | WithArchive:
+) -> Landing | WithArchive:
     "Where the plan's files are listed and read from."
     return WithArchive(landing, open_landing(archive), frozenset(plan.archived)) if plan.archived else landing
 
 
-def _task_of(table_state: TableState, landing: FolderLanding | WithArchive, lake: str, run: str) -> TableContext:
+def _task_of(table_state: TableState, landing: Landing | WithArchive, lake: str, run: str) -> TableContext:
     "What the loaders need to know."
     item, position = table_state.item, table_state.position
     csv = options_from(item.columns, item.csv, position.csv if position else None)
     folder = aside_folder(item.out_path or lake, item.table)
-    options = {"run": run, "csv": csv, "aside": folder if item.bad_rows == "aside" else "", "repeats": folder}
-    options |= {"schema_policy": item.schema_policy, "doubles": folder if item.duplicates == "drop" else ""}
-    options |= {"reload": item.reload, "reloads": reload_folder(item.out_path or lake, item.table)}
-    options["empties"] = item.when_gone == "empty"
-    options |= {"from_stream": bool(item.status.get("stream")), "op_column": item.op_column}
     return TableContext(
-        item.table, landing, table_state.lake, item.key, item.partition, item.delete == "soft", **options
+        item.table,
+        landing,
+        table_state.lake,
+        item.key,
+        item.partition,
+        soft=item.delete == "soft",
+        op_column=item.op_column,
+        run=run,
+        csv=csv,
+        aside=folder if item.bad_rows == "aside" else "",
+        schema_policy=item.schema_policy,
+        reload=item.reload,
+        reloads=reload_folder(item.out_path or lake, item.table),
+        empties=item.when_gone == "empty",
+        doubles=folder if item.duplicates == "drop" else "",
+        repeats=folder,
+        from_stream=bool(item.status.get("stream")),
     )

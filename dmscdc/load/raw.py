@@ -49,7 +49,7 @@ def _asked(act: Callable[..., object], *arguments: Any) -> None:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def _copy(source: str, target: str) -> int:  # the size of what is there then
+def _copy(source: str, target: str) -> int | None:  # the size of what is there then
     "Copy a file; in buckets by boto3, because pyarrow leaves empty objects where it thinks of folders."
     if is_bucket(source) and is_bucket(target):
         (bucket, key), (target_bucket, name) = split_url(source), split_url(target)
@@ -88,6 +88,8 @@ def _move(
     size: int,
 ) -> None:
     "Move a file into another folder or bucket. Raises `OSError`."
+    # Whoever is stopped between copy and delete leaves a file in both places, which is one to every reader; the next
+    # call ends it.
     if _size(target) != size and _copy(source, target) != size:
         raise OSError(f"{target} is not {source}: {size:,} bytes were expected")
     _delete(source)
@@ -127,7 +129,8 @@ def tidy_raw(
     if not yes:
         return OldFiles(table, old_files(source_landing.files(table).changes, item.position, before), archive)
     with leased(state_store, table, "", 0) as renew:
-        files = old_files(source_landing.files(table).changes, state_store.get(table).position, before)
+        item = state_store.get(table) or item  # as it is under the lease
+        files = old_files(source_landing.files(table).changes, item.position, before)
         for file in files:
             source = source_landing.url(table, file.path)
             if archive:

@@ -117,6 +117,7 @@ def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, b
     "The rows of a load that are put aside; looked for only where there are any. Raises `Refused`."
     if not task.aside:
         return []
+    # The footers often promise that a key has no null: then no row need be looked at.
     nulls = (
         promised_nulls(open_raw(load.urls[footer.path], footer.path), task.key)
         for footer in load.footers
@@ -124,6 +125,7 @@ def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, b
     )
     if not bad and all(number == 0 for counts in nulls for number in counts.values()):
         return []
+    listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, task.key)]
     check_number(task.table, rows)
@@ -141,6 +143,7 @@ def rows_aside(
     "The rows of change files that are put aside. Raises `Refused`."
     if not batch.folded.bad:
         return []
+    listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [listed.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
     check_number(task.table, rows)
@@ -162,6 +165,7 @@ def unreadable(
         for reapplied_file in plan.reapplied
         if quarantined.get(reapplied_file.path, (0,))[0] != WHOLE
     }
+    # What a file that was applied has changed would be lost, so it is never put aside.
     return {} if applied & set(reasons) else reasons
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #07045ab9
@@ -177,10 +181,8 @@ def put_aside(
     left_out: LeftOut = LeftOut(),  # updates and deletes of a table without a key
 ) -> tuple[Position, str]:  # with what is put aside now; what a person must know, or ""
     "Write down rows that are put aside. Files of the batch that had been put aside before are not any more."
-    quarantined, note = (
-        {path: rows_of_file for path, rows_of_file in (before.aside or {}).items() if path not in paths},
-        "",
-    )
+    quarantined = {path: rows_of_file for path, rows_of_file in (before.aside or {}).items() if path not in paths}
+    note = ""
     reread = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
     reread |= {file.path: "" for file in replaced}
     position = read_again(position, reread, (head.number if head else 0) + 1) if reread else position
@@ -190,12 +192,11 @@ def put_aside(
         write_aside(f"{task.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
         quarantined |= count_aside(listed_rows, name, left_out.unlisted)
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
-        first_lacking, see = lacking[0], f"{Advice.QUARANTINE_SHOW(task.table)}"
-        where = (
-            first_lacking.path
-            if first_lacking.row is None
-            else f"row {first_lacking.row + 1:,} of {first_lacking.path}"
-        )
+        first_lacking = lacking[0]
+        see = f"{Advice.QUARANTINE_SHOW(task.table)}"
+        where = first_lacking.path
+        if first_lacking.row is not None:
+            where = f"row {first_lacking.row + 1:,} of {where}"
         count_words = aside_words(count_aside(lacking, name))
         note = f"{count_words} put aside: {where}: {first_lacking.reason.rstrip('.')}. All of them: {see}"
     return replace(position, aside=quarantined), note

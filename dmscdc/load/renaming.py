@@ -44,6 +44,8 @@ def likely_renaming(
     "The pair of one type whose values are equal in most rows that were written since."
     from pyspark.sql import functions as F
 
+    # DMS says nothing of a renamed column: the next file has another name. Rows that changed since have both columns,
+    # with the same value.
     types = {column.name: column.type for column in schema}
     pairs = [(old_name, new) for old_name in lost for new in added if types.get(old_name) == types.get(new)]
     if not pairs:
@@ -53,10 +55,11 @@ def likely_renaming(
     for old_name, new in pairs:
         has_both = F.col(quoted(old_name)).isNotNull() & F.col(quoted(new)).isNotNull()
         counts += [F.count_if(has_both), F.count_if(has_both & (F.col(quoted(old_name)) == F.col(quoted(new))))]
-    numbers = [*rows.agg(*counts).first()]
+    numbers = [*rows.agg(*counts).collect()[0]]
     renamings = [
         Renaming(old_name, new, *numbers[2 * number : 2 * number + 2]) for number, (old_name, new) in enumerate(pairs)
     ]
+    # Two columns of one type may be equal in some rows by chance.
     best = max(renamings, key=lambda renaming: renaming.share)
     return best if best.share > _ENOUGH else None
 
@@ -79,9 +82,8 @@ def _came_and_went(
         if name not in absent_before
     }
     shared = set(first_seen.values()) & set(went.values())
-    return [name for name, file in first_seen.items() if file in shared], [
-        name for name, file in went.items() if file in shared
-    ]
+    came = [name for name, file in first_seen.items() if file in shared]
+    return came, [name for name, file in went.items() if file in shared]
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #847cf183
 def note_renamed(

@@ -44,6 +44,7 @@ def sent_before_load(
 
     position = Position.from_json(head.position)
     obsolete = position.loaded_sequence
+    # By their names such changes are new: only the change sequence shows that they are not.
     if not obsolete or not batch.folded.lowest or batch.folded.lowest.sequence > obsolete:
         return BeforeLoad()
     column = sequence_column(files)
@@ -53,6 +54,7 @@ def sent_before_load(
     )
     earlier = _files_before_load(task, position)
     before = applied_changes(task, head, earlier) if earlier else None
+    # Without a file to compare with nobody can say whether the load has them: they are applied, and told.
     if not before or sequence_column(before) != column:
         return BeforeLoad(others=obsolete_rows.count())
     applied_rows = read_changes(spark, before).select(quoted(column)).distinct().withColumn("_cdc_had", F.lit(True))
@@ -101,6 +103,8 @@ def passed_rows(
 
     newest = Position.from_json(head.position).sequence or ""
     lowest = _lowest_sent(batch)
+    # Each row of the table has the sequence of its newest change, so it decides where the known files do not reach
+    # back.
     if not lowest or lowest > newest or batch.folded.unproven or task.from_stream:
         return []
     column = sequence_column(files)
@@ -146,13 +150,16 @@ def left_out_before(
 ) -> dict[RawRow, str]:  # with the reason
     "Of files that are applied again, what was left out as older than the table."
     paths = {file.path for file in files}
+    # What was left out once is left out again, although the table may have moved on since.
     lists = {path: listed for path, listed in (before.aside or {}).items() if path in paths}
     try:
         rows = read_aside(task.repeats, lists)
     except FileNotFoundError:  # a list that is gone: what it named is looked at again
         return {}
     older_than_table = {PASSED, BEFORE_LOAD, BEFORE_EMPTIED}
-    return {RawRow(row.path, row.row): row.reason for row in rows if row.reason in older_than_table}
+    return {
+        RawRow(row.path, row.row): row.reason for row in rows if row.row is not None and row.reason in older_than_table
+    }
 
 # %% ../../notebooks/08_load/10_resent.ipynb #318af49c
 def say_left_out(

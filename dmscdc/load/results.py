@@ -19,7 +19,7 @@ from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
 from ..lake.glue import SyncResult
 from ..lake.table import SAMPLE, Commit, CommitMetrics, LakeTable, PendingCommit, Stopwatch, versions
 from ..landing.advice import Advice
-from ..landing.files import FolderLanding, Listing, RawFile, TableRef
+from ..landing.files import Landing, Listing, RawFile, TableRef
 from ..landing.layout import column_names
 from .arrivals import Plan, count, union
 from ..state.items import TableItem
@@ -58,7 +58,7 @@ class TableContext:
     "One table to load: from where, to where, and how."
 
     table: TableRef
-    landing: FolderLanding
+    landing: Landing | WithArchive
     lake: LakeTable
     key: tuple[str, ...]  # the columns that identify a row, () for a table of inserts only
     partition_by: tuple[str, ...] = ()  # what lays out the lake: columns, and expressions
@@ -90,8 +90,8 @@ class TableContext:
 class WithArchive:
     "A landing some of whose change files lie in an archive."
 
-    landing: FolderLanding
-    archive: FolderLanding
+    landing: Landing
+    archive: Landing
     moved: frozenset[str]  # paths of files that are in the archive only
 
     def files(self, table: TableRef, position: Any = None) -> Listing:
@@ -166,10 +166,12 @@ def rows_of(
     refused: int = 0,
 ) -> dict[str, int]:
     "Rows read, keys they speak of, what became of those, and of the other rows; rows refused. See `balance_of`."
-    read, keys = sum(load.read for load in loads), sum(load.keys for load in loads)
+    read = sum(load.read for load in loads)
+    keys = sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
     unapplied = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
     moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
+    # What no other count names was folded into a later change of its key.
     folded = read + moved + emptied - sum(unapplied.values()) - sum(done.values())
     balance = {"moved": moved, "beyond": max(0, -folded)} | ({"emptied": emptied} if emptied else {})
     if not unapplied["repeated"]:
@@ -181,7 +183,8 @@ def balance_of(
     rows: Mapping[str, int],  # of `rows_of`
 ) -> int:  # 0
     "Rows read, without what became of them; what no row read names, or two, counts on the other side."
-    became, sources = (*COUNTED, "folded", "aside", "left_out", "repeated"), ("moved", "beyond", "emptied")
+    became = (*COUNTED, "folded", "aside", "left_out", "repeated")
+    sources = ("moved", "beyond", "emptied")
     return rows["read"] + sum(rows.get(name, 0) for name in sources) - sum(rows.get(name, 0) for name in became)
 
 
@@ -336,11 +339,12 @@ def ended_by(
         message = f"{message}. The load before them was: {did(loads)} ({state_words})"
     elif table_state:
         expected = done[-1].written.commit.number if done else table_state.number
+        # A message must not say that nothing happened where another writer has committed meanwhile.
         is_same = head is None or head.number == expected
         message = (
             f"{message}. {'The lake is as it was' if is_same else 'Somebody else has changed the lake'} ({state_words})"
         )
-    return problem.verdict, message
+    return problem.verdict or Verdict.FAILED, message
 
 # %% ../../notebooks/08_load/03_results.ipynb #51ddb0f1
 HIDDEN = "•••"  # for a value that is not shown
@@ -353,7 +357,7 @@ def masked(
     "Rows without the values of some columns; what has no value stays so."
     patterns = [pattern.strip().lower() for pattern in mask.split(",") if pattern.strip()]
 
-    def masked_cell(cell: Sequence[str | None]) -> list[str | None]:
+    def masked_cell(cell: Sequence[Any]) -> list[Any]:  # a column's name, and its values
         name, *values = cell
         if name in (FILE, ROW):  # what names a row without a key, as people count: from 1
             return ["file", *values] if name == FILE else ["row", *(value and str(int(value) + 1) for value in values)]

@@ -44,6 +44,8 @@ def _is_sent_again(task: TableContext, before: Position, batch: Batch, images: M
 def _reaches_back(before: Position, lowest: str) -> bool:
     "Whether the known files have all changes that were applied since one of a change sequence."
     is_whole = before.applied is not None and before.applied[0] == len(before.window)
+    # All changes since the oldest one that came again are needed: the window reaches back to before it, or has every
+    # file.
     start = re.sub("[^0-9]", "", before.window_start)[:14]  # both begin with a time
     return is_whole or lowest[:14] > start
 
@@ -68,7 +70,8 @@ def _sent_before(
     "The applied files that may hold changes which a batch brings again."
     if not _is_sent_again(task, before, batch, images):
         return []
-    if all_known and not _reaches_back(before, batch.folded.lowest.sequence):
+    lowest = batch.folded.lowest
+    if all_known and not (lowest and _reaches_back(before, lowest.sequence)):
         return []
     return _known_files(task, before, files, all_known)
 
@@ -102,11 +105,11 @@ def resumed_files(
     earlier = _sent_before(task, before, batch, files, images, all_known)
     if late_lowest and task.key and not all_known and not earlier and not task.from_stream:
         known_files = _known_files(task, before, files, all_known)  # a late file may be sent again, too
-        earlier = (
-            known_files if known_files and _has_later(spark, task, head, known_files, late_lowest.sequence) else []
-        )
+        if known_files and _has_later(spark, task, head, known_files, late_lowest.sequence):
+            earlier = known_files
     if not earlier:
         return []
+    # Files can be folded together only where the sequence orders every change of them.
     if task.key and not _is_ordered(spark, task, head, (*earlier, *files)):
         return []
     return earlier
@@ -147,11 +150,12 @@ def never_seen(
     applied_rows = read_changes(spark, before)
     low = rows.where((digits_in(column) <= newest) & (F.col(KIND) == "new"))
     low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
-    lowest_applied = applied_rows.agg(F.min(digits_in(column))).first()[0]
+    lowest_applied = applied_rows.agg(F.min(digits_in(column))).collect()[0][0]
+    # The sequence decides all the same. Two tasks may write to one folder, which a person must know.
     lacking = low.where(digits_in(column) >= lowest_applied).join(
         applied_rows.select(quoted(column)).distinct(), column, "left_anti"
     )
-    facts = [OP, *map(quoted, task.key), digits_in(column).alias("_cdc_came")]
+    facts = [*map(F.col, (OP, *map(quoted, task.key))), digits_in(column).alias("_cdc_came")]
     changes = rows.select(*facts).unionByName(applied_rows.select(*facts))
     absent = _last_of_absent_keys(task, changes, task.lake.read(spark), newest)
     returned = low.join(absent, [*task.key], "left_semi")

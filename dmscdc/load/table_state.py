@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from ..changes.options import in_words, is_csv, options_from, options_to_json
 from ..errors import ColumnsGone, DmscdcError, FilesGone
 from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, set_otherwise
 from ..landing.advice import Advice
-from ..landing.files import FolderLanding, Listing, TableRef, change_order
+from ..landing.files import Landing, Listing, TableRef, change_order
 from ..landing.load_set import clock as clock_time
 from ..landing.s3 import open_landing
 from .adoption import ahead_of, is_adoption
@@ -42,7 +42,7 @@ def _is_same(one: Position, other_position: Position) -> bool:
 def _ways_on(item: TableItem, head: Commit | None) -> str:
     "The commands for a lake that is not the one remembered."
     on = f"`{Advice.REBUILD(item.table)}` goes on from what it holds now; " if head else ""
-    if item.position.has_load:
+    if item.position and item.position.has_load:
         consequence = "loads it again, which needs all change files since its load"
         return f"{on}`{Advice.RELOAD(item.table)}` {consequence}"
     consequence = "starts over once its key is set again, which needs all its change files"
@@ -67,19 +67,21 @@ def lost_since(
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> str:  # "" where the lake holds the commit that the state remembers
     "What the state remembers and the lake does not hold: the lake is gone, older, or another table's."
-    number, finding = head.number if head else 0, "holds no commit of ours"
+    # The next pass could only guess, and change files that were archived since would be missing. So nothing is touched.
+    finding = "holds no commit of ours"
     if not item.commit or item.position is None:
         return ""
-    if number >= item.commit:
+    if head and head.number >= item.commit:
         try:
-            at_commit = Position.from_json((head if number == item.commit else lake.at(item.commit)).position)
+            commit = head if head.number == item.commit else lake.at(item.commit)
+            at_commit = Position.from_json(commit.position)
         except LookupError:  # the format's log no longer knows it
             return ""
         if _is_same(at_commit, item.position):
             return ""
         finding = f"holds another table: its commit {item.commit} is {at_commit}"
     elif head:
-        finding = f"stands at commit {number}, {Position.from_json(head.position)}"
+        finding = f"stands at commit {head.number}, {Position.from_json(head.position)}"
     if written_format := head is None and _written_as(item, lake, catalog):
         set_back = f"set it back: `{Advice.SET(item.table, '--format')} {written_format}`"
         written = f"its format is set to {item.format}, its lake was written as {written_format}. Nothing is touched"
@@ -114,7 +116,7 @@ def look_at_state(
     except (FilesGone, ColumnsGone) as error:
         return _gone(item, lake_table, head, error)
     position = Position.from_json(head.position) if head else None
-    if head and head.number != item.commit:
+    if head and position and head.number != item.commit:
         adoption = item.instruction if is_adoption(item.instruction) else None  # the lake is ours already
         item = replace(item, moved=ahead_of(adoption, position), instruction=None if adoption else item.instruction)
         item, is_left = replace(item, position=position, commit=head.number), True
@@ -130,19 +132,21 @@ def load_state(
 ) -> TableState:
     "Settle the table and bring the state in step with it. No Spark, no listing of the landing."
     state.get(table) or state.put_settings(table, format=format)
+    # The lake decides where the two differ: the state is only a copy, and may have lost the last step.
     table_state = look_at_state(state, table, lake, catalog=catalog)
     if table_state.lost:
         return table_state
-    head, item = table_state.head, state.get(table)
+    head, position = table_state.head, table_state.position
+    item = state.get(table) or table_state.item
     try:
         notes = table_state.lake.recover()
     except (FilesGone, ColumnsGone) as error:  # since we looked
         return _gone(item, table_state.lake, head, error)
-    if head and head.number != item.commit:
+    if head and position and head.number != item.commit:
         adoption = item.instruction if is_adoption(item.instruction) else None
-        state.save_position(table, table_state.position, head.number, item.commit, adoption)
-        item = replace(state.get(table), moved=table_state.item.moved)
-    return TableState(item, table_state.lake, head, table_state.position, tuple(notes))
+        state.save_position(table, position, head.number, item.commit, adoption)
+        item = replace(state.get(table) or item, moved=table_state.item.moved)
+    return TableState(item, table_state.lake, head, position, tuple(notes))
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #d8fcb55c
 def _untouched(
@@ -150,28 +154,36 @@ def _untouched(
     *notes: str,  # why a reload cannot be done
 ) -> Plan:
     "The plan where the lake is not the one that the state remembers."
-    position, notes = table_state.item.position, (*notes, table_state.lost)
-    wording = {"waits": "nothing is touched", "notes": notes}
+    before = table_state.item.position
+    after = before or Position()
     return Plan(
         table_state.item.table,
         PlanKind.ATTENTION,
-        load_number=position.load,
-        before=position,
-        after=position,
-        **wording,
+        load_number=after.load,
+        before=before,
+        after=after,
+        waits="nothing is touched",
+        notes=(*notes, table_state.lost),
     )
 
 
-def _plan_lost(table_state: TableState, landing: FolderLanding, facts: Mapping[str, Any]) -> Plan:
+def _plan_lost(
+    table_state: TableState,
+    landing: Landing,
+    archive: Listing | None,  # None: there is none
+    plan_of: Callable[..., Plan],  # `plan_table` of this table
+) -> Plan:
     "Nothing, until a person asks for a reload; that is done, and says which applied files are gone."
     item = table_state.item
+    applied = item.position or Position()
     if (item.instruction or {}).get("kind") != Instruct.RELOAD:
         return _untouched(table_state)
     files = landing.files(item.table)
-    plan = plan_table(item.table, files, replace(item.position, window=()), commit=item.commit, **facts)
+    # The load is asked for in any case: that files of the window are gone is said below, and stops nothing.
+    plan = plan_of(files, replace(applied, window=()), commit=item.commit)
     if not plan.load:
         return plan if plan.waits else _untouched(table_state, *plan.notes)
-    if missing := gone_names(union(files, facts["archive"])[0], item.position):
+    if missing := gone_names(union(files, archive)[0], applied):
         words = "had been applied before the lake was lost, and lies in the landing no more, nor in an archive"
         return warn(plan, f"{some(missing)} {words}")
     return plan
@@ -179,7 +191,7 @@ def _plan_lost(table_state: TableState, landing: FolderLanding, facts: Mapping[s
 # %% ../../notebooks/08_load/18_table_state.ipynb #3711fb63
 def _note_empty(
     table_state: TableState,
-    landing: FolderLanding,
+    landing: Landing,
     files: Listing,  # the newest files, or all
     archive: Listing | None,  # None: there is none
 ) -> str:  # "" where there are files, or where a person has accepted that there are none
@@ -188,6 +200,7 @@ def _note_empty(
     present = files.load or files.changes or archive and archive.changes
     if not position or present or item.status.get("accepted") == table_state.number:
         return ""
+    # The newest files may be gone while older ones are there: only a whole listing tells.
     full_listing = landing.files(item.table)
     if full_listing.load or full_listing.changes:
         return ""
@@ -196,7 +209,7 @@ def _note_empty(
 
 def _gone_plan(
     table_state: TableState,
-    landing: FolderLanding,
+    landing: Landing,
     plan: Plan,
     empty: str,  # of `_note_empty`
     now: float,  # epoch seconds
@@ -205,13 +218,15 @@ def _gone_plan(
     item, position = table_state.item, table_state.position
     if item.when_gone == "keep":
         return replace(plan, remarks=(*plan.remarks, f"{empty}; the table stays as it is (--when-gone keep)"))
-    if item.when_gone == "empty" and landing.tables():  # the landing itself is there
-        if table_state.head.rows == 0:
+    head = table_state.head
+    if item.when_gone == "empty" and head and position and landing.tables():  # the landing itself is there
+        if head.rows == 0:
             return plan
         after = Position(load=position.load + 1, cut=position.last, listed_at=now, applied=(0, 0))
         words = f"{empty} (--when-gone empty)"
-        numbers = {"before": position, "after": after, "load_number": after.load}
-        return replace(plan, kind=PlanKind.INCREMENTAL, empties=words, **numbers)
+        return replace(
+            plan, kind=PlanKind.INCREMENTAL, before=position, after=after, load_number=after.load, empties=words
+        )
     ways = (
         "Bring the files back, or point the setting landing at them; "
         f"`{Advice.ACCEPT(item.table)}` says that this is right; "
@@ -233,6 +248,7 @@ def _note_unapplied(
     archive: Listing | None,
 ) -> str:  # "" where none is missing
     "What is said of files that were refused and are gone before they were applied."
+    # A refused file that goes before it was applied leaves a gap, which nothing else would show.
     refused = table_state.item.status.get("refused") or {}
     position = table_state.position or Position()
     present = {file.path for listing in (files, archive) if listing for file in (*listing.load, *listing.changes)}
@@ -264,35 +280,47 @@ def needs_all(
 
 def plan_state(
     table_state: TableState,
-    landing: FolderLanding,
+    landing: Landing,
     settle: float,  # seconds
     now: float | None = None,  # epoch seconds
     archive: str = "",  # where change files from before the look-back window were moved
 ) -> Plan:
     "The plan of a table as it stands; one listing of the landing, and one of the archive."
-    item, now = table_state.item, time.time() if now is None else now
-    position, staged = table_state.position, item.status.get("stream") or {}
-    is_old = bool(position) and change_order(staged.get("first file", "9")) < change_order(position.window_start)
+    now = time.time() if now is None else now
+    item, position = table_state.item, table_state.position
+    staged = item.status.get("stream") or {}
+    # A listing begins a day before the last change file, and would never show a file that comes later than that; so
+    # once a day, and where a stream brought such a file, all of them are listed.
+    is_old = position is not None and change_order(staged.get("first file", "9")) < change_order(position.window_start)
     since = None if table_state.lost or item.instruction or is_old or needs_all(item, now) else position
-    facts = {"now": now, "settle": settle, "insert_only": item.insert_only, "instruction": item.instruction}
-    facts["any_age"] = bool(staged)
-    facts["archive"] = open_landing(archive).files(item.table, since) if archive else None
+    archived = open_landing(archive).files(item.table, since) if archive else None
+    plan_of = partial(
+        plan_table,
+        item.table,
+        now=now,
+        settle=settle,
+        insert_only=item.insert_only,
+        instruction=item.instruction,
+        archive=archived,
+        any_age=bool(staged),
+    )
     if table_state.lost:
-        return _plan_lost(table_state, landing, facts)
+        return _plan_lost(table_state, landing, archived, plan_of)
     files = landing.files(item.table, since)
-    plan = plan_table(item.table, files, table_state.position, commit=table_state.number, **facts)
+    plan = plan_of(files, position, commit=table_state.number)
     setting_conflict = set_otherwise(
         item.table, table_state.head, item.key, item.partition, bool(files.load), item.op_column
     )
     plan = only_load(plan, setting_conflict)
-    csv = options_from(item.columns, item.csv, table_state.position.csv if table_state.position else None)
+    csv_before = position.csv if position else None
+    csv = options_from(item.columns, item.csv, csv_before)
     texts = [file.path for file in plan.inputs if is_csv(file.path)]
-    csv_before = table_state.position.csv if table_state.position else None
     is_known = not plan.load and csv_before is not None and csv_before == options_to_json(csv)
     read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_known else ""
-    is_old = table_state.head and laid_out(table_state.head) == item.partition and not plan.load
-    fine = note_too_fine(item.table, table_state.head) if is_old else ""
-    known_load = set(table_state.position.load_files) if table_state.position else set(plan.load)
+    head = table_state.head
+    is_laid_out = head and laid_out(head) == item.partition and not plan.load
+    fine = note_too_fine(item.table, head) if is_laid_out else ""
+    known_load = set(position.load_files) if position else set(plan.load)
     is_compared = item.reload == "difference" and not set(plan.load) <= known_load
     difference_note = (
         "if its columns are the same, only rows that differ are written (--reload difference)" if is_compared else ""
@@ -301,8 +329,8 @@ def plan_state(
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
     if plan.load or (plan.instruction or {}).get("kind") == Instruct.ACCEPT:
         return plan
-    empty = _note_empty(table_state, landing, files, facts["archive"])
-    unapplied = _note_unapplied(table_state, files, facts["archive"])
+    empty = _note_empty(table_state, landing, files, archived)
+    unapplied = _note_unapplied(table_state, files, archived)
     strange = () if table_state.lake.writes_own_files else table_state.notes  # rows that other programs wrote
     plan = _gone_plan(table_state, landing, plan, empty, now) if empty else plan
     plan = replace(warn(plan, unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import dmscdc
 from ..errors import PythonMismatch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ['SESSION_SETTINGS', 'TASK_MEMORY', 'MINE', 'HOME', 'cores_of', 'memory_here', 'heap_of', 'task_memory', 'spark_conf',
            'log_option', 'class_archive', 'archive_option', 'package_zip', 'with_package', 'spare_collector',
            'own_python', 'python_of_batch', 'ask_worker', 'mismatch_words', 'check_python', 'leave_server',
-           'submitted_session', 'open_session', 'SessionOnDemand']
+           'submitted_session', 'open_session', 'SessionOnDemand', 'session_on_demand']
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-006
 SESSION_SETTINGS = {  # for every session, also on a server that is not ours
@@ -482,3 +482,8 @@ class SessionOnDemand:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._open(), name)
+
+
+def session_on_demand(open_it: Callable[[], SparkSession]) -> SparkSession:
+    "The same for who is to take it for a session."
+    return cast("SparkSession", SessionOnDemand(open_it))

@@ -70,7 +70,7 @@ class Position:
         }
 
     @classmethod
-    def from_json(cls, data: dict) -> Position:
+    def from_json(cls, data: Mapping[str, Any]) -> Position:
         "The position from its JSON; a missing part gets its default."
         return cls(**_fields(data))
 

@@ -24,8 +24,8 @@ from ..errors import AlreadyExists, UnsupportedStore
 from .filesystem import client, code_of, opener_of, own_endpoint, split_url
 
 # %% auto #0
-__all__ = ['ENTRY_NAME', 'GONE', 'OLD_BOTO3', 'entry_number', 'staging_number', 'LogStore', 'get_object', 'decided_by', 'is_lost',
-           'BucketLogStore', 'check_boto3', 'open_store']
+__all__ = ['ENTRY_NAME', 'GONE', 'OLD_BOTO3', 'AnyLogStore', 'entry_number', 'staging_number', 'LogStore', 'get_object',
+           'decided_by', 'is_lost', 'BucketLogStore', 'check_boto3', 'open_store']
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #cell-006
 ENTRY_NAME = re.compile(r"^(\d{12})\.json$")
@@ -500,7 +500,9 @@ def _open_bucket(lake: str) -> BucketLogStore:
     return BucketLogStore(*split_url(lake))
 
 
-_STORES: dict[str, Callable[[str], LogStore | BucketLogStore]] = {
+AnyLogStore = LogStore | BucketLogStore
+
+_STORES: dict[str, Callable[[str], AnyLogStore]] = {
     "folder": LogStore,
     "s3": _open_bucket,
     "s3a": _open_bucket,
@@ -509,6 +511,6 @@ _STORES: dict[str, Callable[[str], LogStore | BucketLogStore]] = {
 
 def open_store(
     lake: str,  # a folder, or s3://bucket/prefix
-) -> LogStore | BucketLogStore:
+) -> AnyLogStore:
     "The log store of a lake. Raises `UnsupportedStore`, and `ValueError` for an unknown scheme."
     return opener_of(_STORES, lake, "lake")(lake)

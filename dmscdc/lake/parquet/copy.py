@@ -30,7 +30,7 @@ from dmscdc.changes.schema import (
 )
 from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 from ...errors import CommitConflict, Refused
-from .journal import TransactionLog, commit_of
+from .journal import Log, commit_of
 from ..table import LoadFiles
 from ...landing.advice import Advice
 from ...landing.files import for_shell
@@ -75,9 +75,9 @@ class Copying:
         return [Column(*column) for column in self.schema if column[0] not in self.partition]
 
     @property
-    def source(self) -> list[Column]:
+    def source(self) -> tuple[Column, ...]:
         "The columns that come from the source."
-        return [column for column in self.stored if column.name not in (OP, FILE, ROW)]
+        return tuple(column for column in self.stored if column.name not in (OP, FILE, ROW))
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-007
 def cut_file(
@@ -107,9 +107,12 @@ def cut(
     target_bytes: int,  # of a piece, before compression
 ) -> list[tuple[Part, ...]]:  # pieces; each becomes a lake file, or a few
     "Pieces of a load set: parts of large files, and small files together."
-    pieces, size = [], target_bytes  # of small files collected so far
+    pieces: list[tuple[Part, ...]] = []
+    size = target_bytes  # of small files collected so far; so many that the first begins a piece
     for footer in footers:
         parts = cut_file(footer, urls[footer.path], f"{footer.path}#{number}", target_bytes)
+        # DMS mostly unloads in key order. A large file is never mixed with others, so that each lake file has a narrow
+        # range of keys, and later changes touch few files.
         if footer.bytes >= SMALL * target_bytes:
             pieces, size = pieces + [(part,) for part in parts], target_bytes
         elif size + footer.bytes > target_bytes:
@@ -126,8 +129,11 @@ def _lake_rows(
     copying: Copying,
 ) -> pa.Table:
     "Rows as the lake stores them."
-    rows, column = have.num_rows, lake_values(have, copying.source, part.path, first_row)
+    rows = have.num_rows
+    column = lake_values(have, copying.source, part.path, first_row)
     for name, text in ((OP, "I"), (FILE, part.file)):
+        # One value for millions of rows: as codes it is cheap to hold and to write. Keys are compared, so they stay as
+        # they are.
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
         column[name] = codes if name not in copying.keys else codes.cast(pa.string())
     if OP in have.column_names:
@@ -165,7 +171,9 @@ def copy_piece(
     copying: Copying,
 ) -> list[str]:  # names of the files, below the staging folder
     "Copy the rows of a piece into lake files."
-    names, waiting, count, size = [], [], 0, 0
+    names: list[str] = []
+    waiting: list[pa.Table] = []
+    count, size = 0, 0
     for rows in (rows for part in piece for rows in read_part(part, copying)):
         waiting, count, size = [*waiting, rows], count + rows.num_rows, size + rows.nbytes
         if count >= copying.rows_a_file or size >= IN_MEMORY:
@@ -186,9 +194,9 @@ def _load_copying(url: str) -> Copying:
     pieces = tuple(
         tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece) for piece in stored.pop("pieces")
     )
-    lists = {name: tuple(stored.pop(name)) for name in ("keys", "partition")}
-    pairs = {name: tuple(map(tuple, stored.pop(name))) for name in ("schema", "ids")}
-    return Copying(**stored, **lists, **pairs, pieces=pieces)
+    stored |= {name: tuple(stored[name]) for name in ("keys", "partition")}
+    stored |= {name: tuple(map(tuple, stored[name])) for name in ("schema", "ids")}
+    return Copying(**stored, pieces=pieces)
 
 
 def copy_numbers(batches: Batches, url: str) -> Batches:
@@ -204,17 +212,18 @@ def _is_data(name: str) -> bool:
     return not any(hidden)
 
 
-def unmanaged_files(journal: TransactionLog) -> list[str]:  # below the folder, sorted
+def unmanaged_files(journal: Log) -> list[str]:  # below the folder, sorted
     "Files in the folder that readers read and that no commit of ours wrote."
     names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
     return [name for name in names if commit_of(name) is None and _is_data(name)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #a6a121ef
 def check_unmanaged(
-    journal: TransactionLog,
+    journal: Log,
     names: Collection[str],  # as they were found
 ) -> None:
     "Raises `CommitConflict` if unmanaged files have come or gone."
+    # The old schedule uses no lease, so the folder is listed again just before the commit.
     if changed := sorted(set(names) ^ set(unmanaged_files(journal))):
         raise CommitConflict(
             f"{journal.folder}: {changed[0]} came or went while the lake was taken over; nothing was committed. "
@@ -251,6 +260,7 @@ def check_folders(
 def _adopted_name(name: str) -> str:
     "The `_cdc_file` of a row that was taken over."
     folder, slash, base = name.rpartition("/")
+    # The zero sorts it before every change file.
     return f"{folder}{slash}0-adopted-{base}"
 
 

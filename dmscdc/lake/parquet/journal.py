@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ...errors import AlreadyExists, CommitConflict, FilesGone, MissingDataFile, UnsupportedStore
 from ..table import check_kinds
 from ...landing.advice import Advice
 from ...landing.files import TableRef
-from ...storage.log_store import ENTRY_NAME, LogStore, staging_number
+from ...storage.log_store import ENTRY_NAME, AnyLogStore, staging_number
 
 # %% auto #0
 __all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'TransactionLog', 'recover', 'inspect', 'next_entry',
@@ -49,7 +49,7 @@ class LakeFile:
     bytes: int
     low: tuple = ()  # the smallest value of each key column, as JSON knows it; None where it is not known
     high: tuple = ()  # the largest
-    values: tuple[str, ...] = ()  # the partition's values, as text
+    values: tuple[str | None, ...] = ()  # the partition's values, as text; None for null
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-017
 @dataclass(frozen=True)
@@ -90,7 +90,10 @@ def _no_entry(place: str, error: Exception) -> str:
 
 
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
-    file = LakeFile(**{k: tuple(value) if isinstance(value, list) else value for k, value in fields.items()})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    file = LakeFile(**values)
     kinds = {"name": str, "aside": str, "rows": int, "bytes": int, "low": tuple, "high": tuple, "values": tuple}
     check_kinds(vars(file), kinds)
     return file
@@ -115,13 +118,26 @@ def _reading(path: str) -> Iterator[None]:
 class Log(Protocol):
     "The commits of a table, for tasks that write its files."
 
-    store: LogStore
-    folder: str  # below the store's root: the table's data files
-    aside: str  # below the store's root: what attempts keep for themselves
-    in_place: bool  # new files are written into the folder at once, because readers go by the log
-    keeps_partition: bool  # files have the columns of the partition too, not only the names of their folders
-    fixed: Collection[str]  # names of files that are not written again
-    ids: Mapping[str, int]  # of columns, which files carry where a format has them
+    @property
+    def store(self) -> AnyLogStore: ...
+
+    @property
+    def folder(self) -> str: ...  # below the store's root: the table's data files
+
+    @property
+    def aside(self) -> str: ...  # below the store's root: what attempts keep for themselves
+
+    @property
+    def in_place(self) -> bool: ...  # new files are written into the folder at once, because readers go by the log
+
+    @property
+    def keeps_partition(self) -> bool: ...  # files have the partition's columns, not only the names of their folders
+
+    @property
+    def fixed(self) -> Collection[str]: ...  # names of files that are not written again
+
+    @property
+    def ids(self) -> Mapping[str, int]: ...  # of columns, which files carry where a format has them
 
     def folder_of(self, file: LakeFile) -> str:
         "The folders of a file's partition, below the table."
@@ -143,7 +159,7 @@ class Log(Protocol):
         "Make files the newest commit, on top of the one that the writer planned from. Raises `CommitConflict`."
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-021
-def _below(store: LogStore, folder: str) -> list[str]:
+def _below(store: AnyLogStore, folder: str) -> list[str]:
     "Names of the files below a folder, without the folder."
     return [name[len(folder) + 1 :] for name in store.list(folder)]
 
@@ -152,15 +168,15 @@ def _below(store: LogStore, folder: str) -> list[str]:
 class TransactionLog:  # a `Log`
     "The commits of one table of plain Parquet, and its folder."
 
-    store: LogStore
+    store: AnyLogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
     read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
 
     aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
-    fixed = frozenset()
-    ids = MappingProxyType({})
+    fixed: ClassVar[Collection[str]] = frozenset()
+    ids: ClassVar[Mapping[str, int]] = MappingProxyType({})
     keeps_partition = False
 
     def folder_of(self, file: LakeFile) -> str:
@@ -202,6 +218,7 @@ class TransactionLog:  # a `Log`
     def thin(self, number: int) -> None:
         "Take the list of files out of an old entry. It stays, so that its number is never taken again."
         entry = self.entry(number)
+        # An entry that were removed could be created again by a writer that was suspended since, below the head.
         facts = {**entry.facts, "thin": True}
         thin = replace(entry, adds=(), removes=(), files=(), facts=facts)
         self.store.replace(self.entry_name(number), thin.encode())
@@ -215,7 +232,7 @@ class TransactionLog:  # a `Log`
         return self.entry(number) if (number := self.newest()) else None
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-026
-def _each(store: LogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
+def _each(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
     "One request per name, in parallel as the store allows; raises the first error at the end."
     if store.at_once == 1:
         for name in names:
@@ -225,7 +242,7 @@ def _each(store: LogStore, do: Callable[..., Any], names: Iterable[Any]) -> None
             list(pool.map(do, names))
 
 
-def _delete(store: LogStore, names: Iterable[str], listed: Iterable[str]) -> None:
+def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> None:
     "Deletes names; if the store prefers that, only those that the last listing showed."
     _each(store, store.delete, [name for name in names if not store.marks or name in listed])
 
@@ -244,6 +261,7 @@ def _switch(journal: TransactionLog, entry: Entry) -> None:
 def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans, never those of a larger number."
     names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
+    # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
     _each(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
     return names
@@ -255,8 +273,8 @@ def _free(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are
     if not store.marks:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
-    keep = () if store.marks else keep  # not deleted yet
-    over = [name for name in names if staging_number(name) < entry.number + (name not in keep)]
+    undeleted = () if store.marks else keep
+    over = [name for name in names if staging_number(name) < entry.number + (name not in undeleted)]
     _each(store, store.delete, [f"{staging}/{name}" for name in over])
     store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
@@ -285,9 +303,12 @@ def recover(
     "Makes the folder equal the entry's list. Safe at any time, even with a stale head."
     if entry is None:
         return []
+    # The order of the steps is the protocol's: copy in, delete what was removed, orphans, and staged files last,
+    # because a file can be copied only while it is staged.
     _switch(journal, entry)
     names = _remove_orphans(journal, entry)
     missing = sorted({file.name for file in entry.files} - set(names))  # of earlier commits, too
+    # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strange, unknown = [name for name in names if commit_of(name) is None], _free(journal, entry)
@@ -353,12 +374,16 @@ def commit(
 ) -> Entry:  # the commit, settled
     "Commits and recovers; raises `CommitConflict` if another commit has taken the number."
     entry = next_entry(head, attempt, adds, removes, facts)
+    # The create is the commit, so every step that may fail comes before it.
     _check_sizes(journal, entry)
     try:
         journal.store.create(journal.entry_name(entry.number), entry.encode())
     except AlreadyExists:
+        # The answer to an earlier create of ours may have been lost: only the entry says who has won. A writer that
+        # takes itself for the loser too soon deletes files of its own commit.
         winning = journal.entry(entry.number)
         if winning.attempt != attempt:
+            # Only the attempt itself deletes its files: another writer cannot know whether it is dead or suspended.
             roll_back(journal, entry.number, attempt)
             winner = winning.facts.get("run") or "another writer"
             raise CommitConflict(
@@ -373,7 +398,9 @@ def _found(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
     inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
     asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
-    places_found = {}
+    places_found: dict[str, str] = {}
+    # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
+    # again.
     for folder, places in ((journal.folder, inside), (journal.aside, asides), (journal.folder, inside)):
         if len(places_found) < len(inside):
             listed = set(journal.store.list(folder))

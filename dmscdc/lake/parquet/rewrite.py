@@ -88,7 +88,7 @@ class Work:
     coded = property(lambda self: [n for n in _CODED if n not in self.keys], doc="Columns kept as codes.")
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-009
-_CODED = (OP, FILE)
+_CODED: tuple[str, ...] = (OP, FILE)
 
 
 def encode_work(work: Any) -> str:
@@ -143,8 +143,10 @@ def _decoded(table: pa.Table) -> pa.Table:
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-013
 def _columns(have: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
     "The lake's columns from a file's columns."
-    carried, values = dict(zip(have.column_names, have.columns)), dict(zip(work.partition, unit.values))
-    types, rows, columns = work.types, have.num_rows, {}
+    carried = dict(zip(have.column_names, have.columns))
+    values = dict(zip(work.partition, unit.values))
+    types, rows = work.types, have.num_rows
+    columns = {}
     for name in names:
         type = arrow_type(types[name])
         if name in carried:
@@ -198,6 +200,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
 
     fs, path = fs_and_path(work.batch)
     names = [*work.names, WRITE, IS_INSERT, FIRST_OP, *(f"{HAS_COLUMNS}{i}" for i in range(len(work.sets)))]
+    # From the bounds of its keys a task knows which rows of the batch it may need.
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
     types = work.types
@@ -216,6 +219,7 @@ def match(
         columns = [alike(table[k]) for table in (rows, batch)]
         values = pc.unique(columns[1])
         row_codes, right = (_next_code(code, column, values) for code, column in zip((row_codes, right), columns))
+        # The codes are made dense again, so that many key columns do not overflow.
         dense = pc.unique(right)
         row_codes, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, right))
     return pc.fill_null(pc.index_in(row_codes, value_set=right), -1).to_numpy()
@@ -254,6 +258,7 @@ def _values(
     "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted again."
     values = {}
     for i, names in enumerate(work.sets):
+        # A change need not carry all columns; those that it has come together.
         is_known = write & _flag(new, f"{HAS_COLUMNS}{i}")
         for name in names:
             otherwise = _pick(
@@ -281,6 +286,7 @@ def apply_rows(
 ) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
     write, was_dead = _flag(new, WRITE), _died_before(stored, new)
+    # A change that needs its row does not bring back one that is marked as deleted.
     write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(stored[OP], "D").to_numpy())
     says = write | (~was_dead & work.soft)  # the row gets the batch row's Op, file and row
     values = _values(stored, new, work, write, was_dead | _flag(new, IS_INSERT))
@@ -299,6 +305,7 @@ def _write_lake(
     pieces = max(1, round(size / work.target_bytes), -(-rows.nbytes // IN_MEMORY)) if rows.num_rows else 0
     for part in range(pieces):
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
+        # The name is new each time, because Spark may run a task twice.
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
         url = f"{work.out}/{names[-1]}"
         part = as_stored(rows.slice(low, high - low), work.op_column)
@@ -343,6 +350,8 @@ def _size(unit: Unit) -> int:
     places = map(fs_and_path, unit.files)
     sizes = [fs.get_file_info(path).size for fs, path in places]
     for url, size, promised in zip(unit.files, sizes, unit.sizes or sizes):
+        # A file that somebody replaced is known by its size. The journal keeps no checksums: to verify them, every file
+        # would have to be read.
         if size is None or size != promised:
             state = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
             raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {state}")
@@ -375,10 +384,11 @@ class UnitResult:
     def together(cls, results: Iterable[UnitResult]) -> UnitResult:
         "Add counts, and join lists of files."
         parts = list(map(vars, results))
-        values = {field.name: [part[field.name] for part in parts] for field in fields(cls)}
-        return cls(
-            **{name: sum(value) if getattr(cls, name) == 0 else tuple(chain(*value)) for name, value in values.items()}
-        )
+        totals: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls)):
+            values = [part[name] for part in parts]
+            totals[name] = sum(values) if getattr(cls, name) == 0 else tuple(chain(*values))
+        return cls(**totals)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
 def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
@@ -426,7 +436,8 @@ def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np
 
 def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
-    write, idle = _flag(new, WRITE), ~differs(stored, after, work.names) & ~removed
+    write = _flag(new, WRITE)
+    idle = ~differs(stored, after, work.names) & ~removed
     dead = [pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after)]
     is_same = (
         ~differs(stored, after, [name for name in work.names if name not in (OP, FILE, ROW)])
@@ -441,6 +452,7 @@ def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.nda
     counts["clashes"] = _clashes(stored, new, after, work)
     counts |= {"deleted": dies, "unchanged": is_same, "idle": idle, "updated": ~is_same & ~dies}
     files = {
+        # The step that writes new rows knows from these keys which rows are new.
         "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
         "moved": tuple(_put_down(after.filter(pa.array(moved)), "moved", work)),
     }
@@ -454,14 +466,17 @@ def rewrite(
 ) -> UnitResult:
     "Rewrite one unit with the batch rows of its keys, or leave it unchanged."
     batch = read_batch(unit, work) if work.batch else None
-    if not unit.force and not batch.num_rows and not work.replaces:
+    if not unit.force and not work.replaces and (batch is None or not batch.num_rows):
         return UnitResult()
-    done, keys = UnitResult(len(unit.files), _size(unit)), read_rows(unit, work, work.keys)
+    done = UnitResult(len(unit.files), _size(unit))
+    keys = read_rows(unit, work, work.keys)  # the other columns only where a row is concerned
     batch_index = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit, stale = np.flatnonzero(batch_index >= 0), np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
+    hit = np.flatnonzero(batch_index >= 0)
+    stale = np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
     if not len(hit) and not len(stale):
         return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
     rows = read_rows(unit, work, work.names)
+    assert batch is not None  # without a batch no row is hit, and none is replaced
     stored, new = _decoded(rows.take(hit)), batch.take(batch_index[hit])
     after, removed = apply_rows(stored, new, work)
     done = replace(done, **_counts_of(stored, new, after, removed, work))
@@ -469,6 +484,7 @@ def rewrite(
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(hit) and not len(stale) and not unit.force:
         return done
+    # A row that moves to another partition leaves its file; the step that writes new rows puts it in place.
     leaves = removed | differs(stored, after, work.partition)
     return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
 
@@ -511,6 +527,7 @@ def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     work, matched = inserting.work, [read_lake(url) for url in inserting.matched]
     rows = read_lake(piece, None, [*work.names, WRITE, FIRST_OP])
     rows = rows.filter(pc.and_(rows[WRITE], pc.invert(needs_row(rows[FIRST_OP])))).select(work.names)
+    # Rows that were in no file of the table are new.
     if matched:
         batch_index = match(rows, pa.concat_tables(matched), work.keys)
         rows = rows.filter(pa.array(batch_index < 0))
@@ -522,6 +539,7 @@ def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:
     if not work.partition:
         yield "", rows
         return
+    # Rows with one combination of values get one number, so one sort brings each partition together.
     columns = [rows[name].combine_chunks().dictionary_encode("encode") for name in work.partition]
     codes = np.zeros(rows.num_rows, np.int64)
     for column in columns:
@@ -542,8 +560,9 @@ def insert(
     work, first_moved = inserting.work, (piece - len(inserting.pieces)) * _MOVED
     is_new = piece < len(inserting.pieces)
     files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first_moved : first_moved + _MOVED]
-    home, adds = Unit(files, (), "", (), (), ()), []
-    rows = fresh_rows(*files, inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
+    home = Unit(files, (), "", (), (), ())
+    adds: list[str] = []
+    rows = fresh_rows(files[0], inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
     size = _size(home)
     for folder, part in _by_partition(rows, work):
         share = size * part.num_rows // max(rows.num_rows, 1)

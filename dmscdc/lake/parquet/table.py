@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...changes.fold import FIRST_OP, IF_THERE, WRITE
 from ...changes.read import quoted
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['read_entry', 'copy_load', 'rewrite_touched', 'rows_a_file', 'counts_of', 'ParquetCommit', 'stage_batch',
+__all__ = ['read_entry', 'copy_load', 'rewrite_touched', 'rows_a_file', 'counts_of', 'ParquetCommit', 'TaskTable', 'stage_batch',
            'stage_position', 'stage_rows', 'ParquetTable']
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-006
@@ -93,13 +93,24 @@ def _to_work(
     target_bytes: int,  # of a lake file
 ) -> Work:  # without units
     "What all units of a batch have in common."
-    transaction, facts = staging.transaction, staging.facts
-    types = tuple((column.name, column.type) for column in lake_columns(transaction.schema))
-    common = (batch.keys, transaction.partition, batch.sets, batch.soft, target_bytes)
-    ids = tuple(staging.journal.ids.items())
-    options = {"units": (), "replaces": batch.replaces, "ids": ids, "op_column": transaction.op_column}
-    options["keeps_partition"] = staging.journal.keeps_partition
-    return Work(batch.url, staging.path, facts, staging.prefix, types, *common, **options)
+    transaction = staging.transaction
+    return Work(
+        batch.url,
+        staging.path,
+        staging.facts,
+        staging.prefix,
+        schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
+        keys=batch.keys,
+        partition=transaction.partition,
+        sets=batch.sets,
+        soft=batch.soft,
+        target_bytes=target_bytes,
+        units=(),
+        replaces=batch.replaces,
+        ids=tuple(staging.journal.ids.items()),
+        op_column=transaction.op_column,
+        keeps_partition=staging.journal.keeps_partition,
+    )
 
 
 def _run_units(
@@ -110,10 +121,12 @@ def _run_units(
     url = f"{work.facts_out}/{'batch' if work.batch else 'gather'}.json"
     size = sum(sum(unit_of_work.sizes) for unit_of_work in work.units)
     lines = in_tasks(spark, url, encode_work(work), len(work.units), rewrite_numbers, size)
-    lists = (
-        {name: tuple(value) if isinstance(value, list) else value for name, value in line.items()} for line in lines
-    )
-    return UnitResult.together(UnitResult(**line) for line in lists)
+
+    def result(line: dict[str, Any]) -> UnitResult:
+        line |= {name: tuple(value) for name, value in line.items() if isinstance(value, list)}
+        return UnitResult(**line)
+
+    return UnitResult.together(map(result, lines))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-011
 def _replaced_range(work: Work) -> LakeFile:
@@ -130,12 +143,15 @@ def rewrite_touched(
     schema: Schema = (),  # with the columns of the partition that are computed
 ) -> UnitResult:
     "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the journal's bounds are invalid."
+    # Invalid bounds would leave out files that hold a key of the batch.
     with journal.reading(head.number):
         check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
         staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
+    # In a table without a key all rows of a change file are replaced together, so no row of its earlier version stays.
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
+    # Readers of a folder fail on files with different columns, so a new column rewrites all of them.
     touched = head.files if grown else candidates(head.files, filled, [work.types[key] for key in work.keys])
     if not grown and not work.replaces:
         layout = {work.partition.index(column.name): column for column in schema if column.of}
@@ -167,6 +183,7 @@ def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schem
     rows = lake_columns(schema)
     keys, names = [column for column in rows if column.name in batch.keys], [quoted(column.name) for column in rows]
     matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
+    # The rewrite has put down the keys that it found; the other rows of the batch are new.
     fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_THERE))
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
@@ -194,6 +211,7 @@ def _insert_rows(
     "Write the rows that go into new files, if there are any."
     if batch.folded.writes == done.writes and not done.moves:
         return [], UnitResult()
+    # Where the folders alone have the partition's values, Spark brings the rows of each together.
     if not work.partition or work.keeps_partition:
         return _insert_in_tasks(staging, spark, work, done)
     rows = _new_rows(spark, batch, done, staging.transaction.schema)
@@ -209,7 +227,9 @@ def _gather(
     hiding: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
-    untouchable = journal.fixed.union(done.removes)
+    # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
+    # stays small.
+    untouchable = {*journal.fixed, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
     groups = [*small, *([file] for file in hiding if file.name not in merged)]
@@ -231,7 +251,7 @@ def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     }
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022
-def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
+def _written(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
     "What a commit did, for the report."
     files = {
         "rewritten": len(done.removes),
@@ -240,9 +260,15 @@ def _written(entry: Entry, counts: dict[str, int], done: UnitResult, clock: Stop
         "kept": len(entry.files) - len(entry.adds),
         "opened": done.opened,
     }
-    size = {"bytes_read": done.bytes_read, "bytes_written": sum(file.bytes for file in entry.added)}
-    sample = done.sample[:SAMPLE]
-    return CommitMetrics(to_commit(entry), **counts, files=files, **size, seconds=clock.seconds, sample=sample)
+    return CommitMetrics(
+        to_commit(entry),
+        **counts,
+        files=files,
+        bytes_read=done.bytes_read,
+        bytes_written=sum(file.bytes for file in entry.added),
+        seconds=clock.seconds,
+        sample=done.sample[:SAMPLE],
+    )
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #a4d992c6
 @dataclass(frozen=True)
@@ -255,7 +281,7 @@ class ParquetCommit:
     clock: Stopwatch = field(default_factory=Stopwatch)
     adds: Sequence[LakeFile] = ()
     removes: Collection[str] = ()  # names of files in the folder
-    counts: dict[str, int] = field(default_factory=dict)  # batch rows by their effect
+    counts: Mapping[str, Any] = field(default_factory=dict)  # batch rows by their effect
     done: UnitResult = UnitResult()  # of the files that it has opened
     unmanaged: Collection[str] | None = None  # files of others that it takes over; they must not have changed
 
@@ -270,9 +296,28 @@ class ParquetCommit:
         return _written(entry, self.counts, self.done, self.clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-024
-def stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
+class TaskTable(Protocol):
+    "A table whose files our tasks write: of plain Parquet, or of a format whose log we write."
+
+    table: TableRef
+    target_bytes: int  # of a lake file
+
+    @property
+    def journal(self) -> Log: ...
+
+    def base_of(self, transaction: Transaction) -> Entry | None:
+        "The transaction's predecessor, None for the first commit. Raises `CommitConflict`, `LeftToFormat`."
+
+    def left_there(self) -> set[str]:
+        "Files that the first commit removes."
+
+
+def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
     "Rewrite affected files, and write new rows."
-    clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
+    clock = Stopwatch()
+    staging = StagingDir(table.journal, transaction)
+    head = table.base_of(transaction)
+    assert head  # a batch is folded onto a commit
     work = _to_work(staging, batch, table.target_bytes)
     grown = transaction.schema != to_commit(head).schema and not table.journal.in_place  # a log tells the columns
     with clock.step("rewrite"):
@@ -285,20 +330,36 @@ def stage_batch(table: ParquetTable, spark: SparkSession, batch: Batch, transact
             done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
     with clock.step("commit"):
         adds += described(staging, {name: name for name in done.adds})
-    counts, removed = counts_of(batch, done), set(done.removes)
+    # Rows before, plus inserted, minus removed ones, must equal the rows in the footers: a task may have lost some, or
+    # written them twice.
+    counts = counts_of(batch, done)
+    removed = set(done.removes)
     rows = count_rows(staging, head, adds, removed, head.facts["rows"] + counts["inserted"] - done.gone)
     return ParquetCommit(staging, head, rows, clock, adds, removed, counts, done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
 def _stage_packed(
-    table: ParquetTable, spark: SparkSession, transaction: Transaction, hiding: Sequence[LakeFile]
+    table: TaskTable, spark: SparkSession, transaction: Transaction, hiding: Sequence[LakeFile]
 ) -> ParquetCommit:
     "The same rows in fewer files, and in others in place of `more`."
-    clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
-    types = tuple((column.name, column.type) for column in lake_columns(transaction.schema))
-    common = (transaction.key, transaction.partition, (), False, table.target_bytes)
-    lists = {"units": (), "replaces": (), "op_column": transaction.op_column}
-    work = Work("", staging.path, staging.facts, staging.prefix, types, *common, **lists)
+    clock = Stopwatch()
+    staging = StagingDir(table.journal, transaction)
+    head = table.base_of(transaction)
+    assert head  # only a table that holds files is packed
+    work = Work(
+        "",
+        staging.path,
+        staging.facts,
+        staging.prefix,
+        schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
+        keys=transaction.key,
+        partition=transaction.partition,
+        sets=(),
+        soft=False,
+        target_bytes=table.target_bytes,
+        units=(),
+        op_column=transaction.op_column,
+    )
     with clock.step("gather"):
         done = _gather(spark, table.journal, head, work, UnitResult(), hiding)
     adds, removed = described(staging, {name: name for name in done.adds}), set(done.removes)
@@ -318,6 +379,7 @@ def _base_of(
     transaction: Transaction,
 ) -> Entry | None:  # None for the first commit
     "The transaction's predecessor. Raises `CommitConflict` if it is not the head."
+    # The journal would refuse the entry anyway; this early, no files are written in vain.
     if table.journal.newest() != transaction.number - 1:
         raise CommitConflict(
             f"{table.table}: another writer made commit {transaction.number} meanwhile; the next pass plans again"
@@ -325,7 +387,7 @@ def _base_of(
     return table.journal.entry(transaction.number - 1) if transaction.base else None
 
 
-def stage_position(table: ParquetTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
+def stage_position(table: TaskTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
     "A commit that only changes the position. Needs no Spark."
     staging, head = StagingDir(table.journal, transaction), table.base_of(transaction)
     return ParquetCommit(staging, head, count_rows(staging, head, [], []))
@@ -339,7 +401,7 @@ def _left_there(table: ParquetTable) -> set[str]:
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
 def stage_rows(
-    table: ParquetTable,
+    table: TaskTable,
     transaction: Transaction,
     write: Callable[[StagingDir], list[LakeFile]],  # stages the table's new files
     rows: int,  # that they must hold
@@ -348,6 +410,7 @@ def stage_rows(
     clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
     with clock.step("write"):
         adds = write(staging)
+    # The same entry removes the files of others that the first commit takes over.
     removed = {file.name for file in head.files} if head else table.left_there()
     rows = count_rows(staging, head, adds, removed, rows)
     return ParquetCommit(staging, head, rows, clock, adds, removed, {"inserted": rows})
@@ -480,8 +543,7 @@ class ParquetTable:
 
     def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
         hiding = self._hiding()
-        if self._small() or hiding:
-            head = self.head()
+        if (self._small() or hiding) and (head := self.head()):
             transaction = Transaction(head, head.position, "maintain", head.schema, head.key, head.partition)
             done = _stage_packed(self, spark(), transaction, hiding).commit()
             if hiding:

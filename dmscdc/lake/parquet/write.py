@@ -60,9 +60,13 @@ def as_bound(value: Any) -> Any:
 def _bounds(meta: pq.FileMetaData, key: str) -> tuple[Any, Any]:
     "The smallest and largest value of a column over all row groups, None if unknown."
     index = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == key), None)
-    stats = [group_statistics for (group_statistics,) in statistics(meta, [index])] if index is not None else []
-    if not stats or not all(statistic is not None and statistic.has_min_max for statistic in stats):
+    if index is None:
         return None, None
+    groups = [group_statistics for (group_statistics,) in statistics(meta, [index])]
+    stats = [statistic for statistic in groups if statistic is not None and statistic.has_min_max]
+    if not stats or len(stats) < len(groups):  # the rows of one group may lie beyond the bounds of the others
+        return None, None
+    # Some writers store decimals as plain integers, and the reader gives 950 for 9.50.
     is_decimal = meta.schema.column(index).logical_type.type == "DECIMAL"
     if is_decimal and not isinstance(stats[0].min, Decimal):
         return None, None
@@ -119,6 +123,7 @@ def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> b
     "Whether two ranges of a key column cannot overlap; unknown bounds always may."
     if None in (low, high, other_low, other_high):
         return False
+    # Decimals are texts in JSON and compared as numbers: as text, 9.75 would not be between 9.50 and 10.00.
     low_value, high_value, other_low_value, other_high_value = (
         key_scalar(value, type).as_py() for value in (low, high, other_low, other_high)
     )
@@ -151,9 +156,13 @@ def in_partitions(
     urls: Sequence[str],  # where they lie
 ) -> list[LakeFile]:
     "The files in whose partition a key of the batch can lie."
+    # For a random key, like a UUID, the bounds of a file span all keys; the partitions of the batch's keys leave files
+    # alone.
     selected = list(files)
     for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
-        if (base := expression(column.of).column) in keys:
+        source = expression(column.of)
+        if source and source.column in keys:
+            base = source.column
             values = (computed(column, read_lake(url, None, [base])[base]) for url in urls)
             texts = {text for column_values in values for text in pc.unique(column_values).cast("string").to_pylist()}
             selected = [file for file in selected if file.values[place] in texts]
@@ -208,6 +217,7 @@ def unit(
     sample_file, unknown = group[0], (None,) * len(group[0].low)
     urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
     names, folder = tuple(file.name for file in group), journal.folder_of(sample_file)
+    # The bounds of files that are merged are not needed: such a unit is written whatever the batch has.
     low, high = (sample_file.low, sample_file.high) if len(group) == 1 else (unknown, unknown)
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
     return Unit(urls, names, folder, sample_file.values, low, high, force, rows, sizes)
@@ -295,6 +305,7 @@ def write_frame(
     columns, by = stored_columns(transaction.schema, transaction.op_column), transaction.partition
     frame = frame_as_stored(frame, transaction.op_column)
     frame = frame.selectExpr(*[_one_zero(column) if column.name in by else quoted(column.name) for column in columns])
+    # One task a partition, so that none is split over many small files.
     laid = frame.repartition(*map(quoted, by)) if by else frame
     writer = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
     writer.parquet(spark_url(f"{staging.aside}/{kind}"))
@@ -324,10 +335,18 @@ def copy_staged(
 ) -> list[LakeFile]:
     "Copy pieces of files to staged files, one task each."
     schema = tuple((column.name, column.type) for column in lake_columns(staging.transaction.schema))
-    common = (staging.path, staging.prefix, schema, staging.transaction.key, rows_a_file)
-    ids = tuple(staging.journal.ids.items())
-    options = (staging.transaction.partition, keeps, ids, staging.transaction.op_column)
-    copying = Copying(*common, tuple(map(tuple, pieces)), *options)
+    copying = Copying(
+        staging.path,
+        staging.prefix,
+        schema,
+        staging.transaction.key,
+        rows_a_file,
+        tuple(map(tuple, pieces)),
+        partition=staging.transaction.partition,
+        keeps=keeps,
+        ids=tuple(staging.journal.ids.items()),
+        op_column=staging.transaction.op_column,
+    )
     done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
     return described(staging, {name: name for line in done for name in line["adds"]})
 
