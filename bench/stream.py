@@ -94,7 +94,7 @@ def main(records: int) -> None:
             path = Path(root, "window")
             write_window(path, number, visits)
             begun = time.perf_counter()
-            before = stage_window(f"{root}/landing", TABLE, before, read_window(path), known=known)
+            before = stage_window(f"{root}/landing", TABLE, before, read_window(path), index=known)
             taken.append(time.perf_counter() - begun)
             memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
             print(

@@ -62,13 +62,13 @@ def key_of(
     pairs: Sequence[str],  # name=value each
 ) -> dict[str, str]:
     "The key given on the command line. Raises `BadKey`."
-    found: dict[str, str] = {}
+    key: dict[str, str] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
-        if not sign or not name.strip() or name.strip() in found:
+        if not sign or not name.strip() or name.strip() in key:
             raise BadKey(f"a key is written name=value, each column once: --key id=1001; not {pair!r}")
-        found[name.strip()] = value
-    return found
+        key[name.strip()] = value
+    return key
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #ec22fa0e
 class _NoPandas:
@@ -129,7 +129,7 @@ def lives(
     config: Config,
     table: str,  # schema.table
     key: Mapping[str, Any],  # of the row, by column
-    **more: Any,  # stamp, since, until: see `audit.tell`
+    **options: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each row; words about the question
     "The history of a row. Raises what `audit_row` raises, and `UnknownTable`."
     from dmscdc.history.audit import audit_row
@@ -137,9 +137,9 @@ def lives(
 
     lake, item = table_of(config, table)
     try:
-        more |= {"key": item.key, "insert_only": item.insert_only}
-        more |= {"spark": cache(lambda: session(config, format=lake.format))}
-        return audit_row(config.landing, lake, key, **more, **read_how(config, item, lake.head()))
+        options |= {"key": item.key, "insert_only": item.insert_only}
+        options |= {"spark": cache(lambda: session(config, format=lake.format))}
+        return audit_row(config.landing, lake, key, **options, **read_how(config, item, lake.head()))
     except NoPast:
         check_here(config, lake.table)
         raise
@@ -151,16 +151,16 @@ def _show_audit(
     "Show a row's history: its steps, the lake's row, and notes."
     from dmscdc.history.row_page import COLUMNS, key_text, life_lines, sentences, shown
 
-    out = console()
-    out.print(key_text(audit.life.key), style="bold", markup=False)
+    target = console()
+    target.print(key_text(audit.life.key), style="bold", markup=False)
     lines = [{**line, "put": line["put"] * line["put"].startswith("late")} for line in life_lines(audit.life)]
     if lines:
         show_table([{**line, "row": str(line["row"])} for line in lines], COLUMNS)
     for row in audit.rows or ():
         values = ", ".join(f"{name} {shown(value)}" for name, value in row.values.items())
-        out.print(f"in the lake: {values}", markup=False)
+        target.print(f"in the lake: {values}", markup=False)
     for words in sentences(audit):
-        out.print(words, markup=False)
+        target.print(words, markup=False)
 
 
 def _save(
@@ -188,20 +188,23 @@ def lives_where(
     config: Config,
     table: str,  # schema.table
     where: Sequence[str],  # conditions
-    **more: Any,  # stamp, since, until: see `audit.tell`
+    **options: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each of the first rows; words about the question
     "The histories of rows that fit, or once did. Raises what `lives` and `find` raise."
     from dmscdc.changes.read import STANDARD
     from dmscdc.history.questions import conditions_of, find
 
-    one = asked(config, table)
-    found = find(one.past(), one.key, conditions_of(where))
-    is_own = lambda name: one.key or name.upper() != STANDARD  # each change of one row has another sequence
-    keys = [{name: value for name, value in row.key.items() if is_own(name)} for row in found[:_LIVES]]
-    told = [lives(config, table, key, **more) for n, key in enumerate(keys) if key not in keys[:n]]
-    audits, words = [audit for audits, _ in told for audit in audits], [words for _, said in told for words in said]
-    cut = f"the first {_LIVES} of {len(found):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
-    return audits, [*dict.fromkeys(words), *[cut] * (len(found) > _LIVES)]
+    question = asked(config, table)
+    rows = find(question.past(), question.key, conditions_of(where))
+    is_own = lambda name: question.key or name.upper() != STANDARD  # each change of one row has another sequence
+    keys = [{name: value for name, value in row.key.items() if is_own(name)} for row in rows[:_LIVES]]
+    answers = [lives(config, table, key, **options) for number, key in enumerate(keys) if key not in keys[:number]]
+    audits, words = (
+        [audit for audits, _ in answers for audit in audits],
+        [words for _, sentences in answers for words in sentences],
+    )
+    cut = f"the first {_LIVES} of {len(rows):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
+    return audits, [*dict.fromkeys(words), *[cut] * (len(rows) > _LIVES)]
 
 
 def history(
@@ -222,14 +225,14 @@ def history(
         raise ValueError("name the row: --key id=1001, or what it had: --where 'price > 100'")
     file_to_write(svg, "--svg")
     file_to_write(html, "--html")
-    given = {"since": since, "until": until}
-    times = {name: moment_of(text)[0] if text else None for name, text in given.items()}
-    more = {"stamp": timestamp_column, **times}
+    texts = {"since": since, "until": until}
+    times = {name: moment_of(text)[0] if text else None for name, text in texts.items()}
+    options = {"stamp": timestamp_column, **times}
     if key:
-        audits, words = lives(config, table, key_of(key), **more)
+        audits, words = lives(config, table, key_of(key), **options)
     else:
         with refusals(table):
-            audits, words = lives_where(config, table, where, **more)
+            audits, words = lives_where(config, table, where, **options)
     lost = lost_of(config, table)
     _save(table, audits, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
@@ -251,8 +254,8 @@ def _answer(
     if json:
         show_json({"table": table, "words": words, "lives": [to_plain(audit) for audit in audits]})
     else:
-        for one in words:
-            console().print(one, markup=False)
+        for sentence in words:
+            console().print(sentence, markup=False)
         for audit in audits:
             _show_audit(audit)
         if not audits:
@@ -371,8 +374,8 @@ def _write_rows(
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-014-0
 def answer_as_of(
     config: Config,
-    one: TableQuestion,
-    at: datetime | None,
+    question: TableQuestion,
+    moment: datetime | None,
     file: str | None,
     commit: int | None,
     time_column: str,
@@ -383,13 +386,13 @@ def answer_as_of(
     from dmscdc.history.questions import conditions_of, only
 
     conditions = conditions_of(where)
-    return only(_answer_whole(config, one, at, file, commit, time_column, spark), conditions)
+    return only(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
 
 
 def _answer_whole(
     config: Config,
-    one: TableQuestion,
-    at: datetime | None,
+    question: TableQuestion,
+    moment: datetime | None,
     file: str | None,
     commit: int | None,
     time_column: str,
@@ -401,20 +404,20 @@ def _answer_whole(
     from dmscdc.history.changelog import upto
     from dmscdc.history.small import is_small, is_small_lake, known_then, table_then
 
-    most = config.spark_above << 20
+    limit = config.spark_above << 20
     if commit is not None:
-        if is_small_lake(one.lake, commit, one.past, most):
-            return known_then(one.lake, commit, one.past)
+        if is_small_lake(question.lake, commit, question.past, limit):
+            return known_then(question.lake, commit, question.past)
         from dmscdc.history.as_of import as_known
 
-        return as_known(spark(one.lake.format), one.lake, commit, one.past)
-    past = upto(one.past(), file) if file else one.past()
-    if is_small(past, most):
+        return as_known(spark(question.lake.format), question.lake, commit, question.past)
+    changelog = upto(question.past(), file) if file else question.past()
+    if is_small(changelog, limit):
         with suppress(OverflowError, pa.ArrowException, BadKey):  # a value that Python does not know
-            return table_then(past, one.key, at, time_column)
+            return table_then(changelog, question.key, moment, time_column)
     from dmscdc.history.as_of import as_of
 
-    return as_of(spark("parquet"), past, one.key, at, time_column)
+    return as_of(spark("parquet"), changelog, question.key, moment, time_column)
 
 
 def _shown(
@@ -433,9 +436,9 @@ def _first_of_arrow(rows: pa.Table) -> list[dict[str, str | None]]:
     "The first rows, as texts."
     from dmscdc.changes.schema import in_python
 
-    found = rows.sort_by([("_cdc_file", "ascending"), ("_cdc_row", "ascending")]).slice(0, 20)
-    values = [[_text_of(in_python(value)) for value in column] for column in found.columns]
-    return [dict(zip(found.column_names, row)) for row in zip(*values)]
+    head = rows.sort_by([("_cdc_file", "ascending"), ("_cdc_row", "ascending")]).slice(0, 20)
+    values = [[_text_of(in_python(value)) for value in column] for column in head.columns]
+    return [dict(zip(head.column_names, row)) for row in zip(*values)]
 
 
 def _text_of(value: object) -> str | None:
@@ -452,10 +455,12 @@ def _first_of_spark(rows: DataFrame) -> list[dict[str, str | None]]:
 
     from dmscdc.changes.read import quoted
 
-    times = {n: F.col(quoted(n)).cast("string") for n, kind in rows.dtypes if kind.startswith("timestamp")}
-    found = rows.orderBy("_cdc_file", "_cdc_row").limit(20)
-    found = (found.withColumns(times) if times else found).collect()  # some are none in Python
-    return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in found]
+    times = {
+        column: F.col(quoted(column)).cast("string") for column, kind in rows.dtypes if kind.startswith("timestamp")
+    }
+    head = rows.orderBy("_cdc_file", "_cdc_row").limit(20)
+    head = (head.withColumns(times) if times else head).collect()  # some are none in Python
+    return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in head]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-016
 _AT = "A moment, UTC: 2026-01-01T12:00Z"
@@ -479,49 +484,49 @@ def as_of_command(
 ) -> None:
     "A table as of a moment, a change file or a commit; without any of them, of all that has landed."
     without_pandas()
-    if sum(one is not None for one in (at, file, commit)) > 1:
+    if sum(question is not None for question in (at, file, commit)) > 1:
         raise ValueError("--at, --file and --commit name one position each: give one of them")
     when, note = moment_of(at) if at else (None, "")
     with refusals(table):
-        out, one = _here(out), asked(config, table)
+        out, question = _here(out), asked(config, table)
         if out:
             _check_new(out)
         if commit is not None:
-            one.lake.at(commit)
+            question.lake.at(commit)
         spark = lambda format: session(config, out, format=format)
-        answer = answer_as_of(config, one, when, file, commit, time_column, spark, where or ())
-        _show_answer(one, answer, out, note, json)
+        answer = answer_as_of(config, question, when, file, commit, time_column, spark, where or ())
+        _show_answer(question, answer, out, note, json)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-017
-def _show_answer(one: TableQuestion, answer: AsOf, out: str, note: str, json: bool) -> None:
+def _show_answer(question: TableQuestion, answer: AsOf, folder: str, note: str, json: bool) -> None:
     "Write the rows to `out`, if given, and show them."
     rows = answer.rows
-    if out:
-        _write_rows(rows, out)
+    if folder:
+        _write_rows(rows, folder)
         if answer.engine == "Spark":
-            rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(out))
+            rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(folder))
     facts = _shown(answer, rows)
     if json:
-        show_json({"table": str(one.table), **facts, "note": note})
+        show_json({"table": str(question.table), **facts, "note": note})
     else:
-        _show_rows(one, answer, facts, out, note)
+        _show_rows(question, answer, facts, folder, note)
 
 
-def _show_rows(one: TableQuestion, answer: AsOf, facts: dict[str, Any], out: str, note: str) -> None:
+def _show_rows(question: TableQuestion, answer: AsOf, facts: dict[str, Any], folder: str, note: str) -> None:
     "Show an answer to a person: its first rows and notes."
-    if not out:
+    if not folder:
         place = {"_cdc_file": "from file", "_cdc_row": "its row"}  # rows count from 1 for people, everywhere
         rows = [{**row, "_cdc_row": row.get("_cdc_row") and int(row["_cdc_row"]) + 1} for row in facts["first"]]
         show_source_rows(rows, {name: place.get(name, name) for name in answer.columns})
-    shows = count(facts["rows"], "row") + (f" in {out}" if out else "")
-    if not out and len(facts["first"]) < facts["rows"]:
+    shows = count(facts["rows"], "row") + (f" in {folder}" if folder else "")
+    if not folder and len(facts["first"]) < facts["rows"]:
         shows = f"the first {len(facts['first'])} of {shows}; all: --out FOLDER"
-    for line in (f"{one.table}: {shows}", *answer.words, *[note] * bool(note)):
+    for line in (f"{question.table}: {shows}", *answer.words, *[note] * bool(note)):
         show_line(line)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-023
 def _ends_of(
-    one: TableQuestion,
+    question: TableQuestion,
     cursor: str,  # of the cursor, "" for none
     begin: str | None,  # a change file, or "load"
     to: str | None,  # a change file, "load", or "landed"; None: where the lake stands
@@ -531,22 +536,24 @@ def _ends_of(
     from dmscdc.history.parts import Cursor, read_cursor
     from dmscdc.history.span import landed
 
-    past, stands = one.past(), read_cursor(cursor, one.table) if cursor else Cursor(str(one.table))
+    changelog, stands = question.past(), read_cursor(cursor, question.table) if cursor else Cursor(str(question.table))
     if begin and (stands.position or stands.part):
-        raise ValueError(f"{cursor} says where {one.table} was read up to: leave out --from, or name another --cursor")
+        raise ValueError(
+            f"{cursor} says where {question.table} was read up to: leave out --from, or name another --cursor"
+        )
     if begin:
-        line = upto(past, begin)
+        line = upto(changelog, begin)
         stands = replace(stands, position=landed(line), files=len(line.changes))
-    if not to and not one.position:
-        raise NoFeed(f"{one.table}: the lake has no commit to go to yet: dmscdc pass, or --to landed")
-    until = one.position if not to else landed(past if to == "landed" else upto(past, to))
+    if not to and not question.position:
+        raise NoFeed(f"{question.table}: the lake has no commit to go to yet: dmscdc pass, or --to landed")
+    until = question.position if not to else landed(changelog if to == "landed" else upto(changelog, to))
     return stands, until
 
 
-def after_lake(one: TableQuestion, past: Changelog) -> list[RawFile]:
+def after_lake(question: TableQuestion, changelog: Changelog) -> list[RawFile]:
     "Change files that a pass will apply: those after the last one that the lake holds, not those that came too late."
-    last = one.position.last if one.position else ""
-    return [file for file in past.changes if not last or file.order > change_order(last)]
+    newest = question.position.last if question.position else ""
+    return [file for file in changelog.changes if not newest or file.order > change_order(newest)]
 
 
 def _words_of(part: Delivered) -> list[str]:
@@ -556,9 +563,9 @@ def _words_of(part: Delivered) -> list[str]:
     names = {"update_postimage": "update", "update_preimage": ""}
     kinds = {names.get(kind, kind): number for kind, number in part.counts.items()}
     counts = ", ".join(count(number, kind) for kind, number in kinds.items() if kind) or "no rows"
-    same = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
-    out = [not_applied(why, number) for why, number in (part.left_out or {}).items() if number]
-    return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *same, *part.gaps, *out]
+    unchanged = [f"named by changes and as before: {part.unchanged:,}"] if part.unchanged else []
+    left_out = [not_applied(reason, number) for reason, number in (part.left_out or {}).items() if number]
+    return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *unchanged, *part.gaps, *left_out]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-025
 _CURSOR = "File that keeps where you stand; made when missing"
@@ -582,12 +589,12 @@ def feed_command(
     from dmscdc.history.parts import follow
 
     with refusals(table):
-        one, out, cursor = asked(config, table), _here(out), _here(cursor)
-        stands, until = _ends_of(one, cursor, begin, to)
-        past, spark = one.past(), cache(lambda: session(config, out, cursor))
+        question, out, cursor = asked(config, table), _here(out), _here(cursor)
+        stands, until = _ends_of(question, cursor, begin, to)
+        changelog, spark = question.past(), cache(lambda: session(config, out, cursor))
         places = (out, cursor, stands, until)
-        done = follow(spark, past, one.key, *places, net, time_column, config.spark_above << 20)
-        waiting = 0 if to else len(after_lake(one, past))
+        done = follow(spark, changelog, question.key, *places, net, time_column, config.spark_above << 20)
+        waiting = 0 if to else len(after_lake(question, changelog))
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done], "waiting": waiting})
         return
@@ -607,11 +614,15 @@ _INCREMENT = ["table", "verdict", "opened", "closed", "rebuilt", "versions", "cu
 def _show_increment(done: list[Increment], json: bool) -> None:
     "Show increments as text or JSON, also if a later table has failed."
     if json:
-        show_json([asdict(one) for one in done])
+        show_json([asdict(increment) for increment in done])
     elif done:
-        show_table([asdict(one) for one in done], _INCREMENT)
-        lines = [f"{one.table}: {one.position}, by {one.clock}, in {one.location}" for one in done if one.commit]
-        for line in (*lines, *[note for one in done for note in (*one.notes, *one.gaps)]):
+        show_table([asdict(increment) for increment in done], _INCREMENT)
+        lines = [
+            f"{increment.table}: {increment.position}, by {increment.clock}, in {increment.location}"
+            for increment in done
+            if increment.commit
+        ]
+        for line in (*lines, *[note for increment in done for note in (*increment.notes, *increment.gaps)]):
             show_line(line)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-032
@@ -630,7 +641,7 @@ def scd2_command(
 
     if to not in (None, "landed"):
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is applied; not {to!r}")
-    ignored = None if ignore is None else [c.strip() for c in ignore.split(",") if c.strip()]
+    ignored = None if ignore is None else [column.strip() for column in ignore.split(",") if column.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
     how |= {"archive": config.archive, "settle": config.settle, "catalog": config.catalog}
     done: list[Increment] = []
@@ -643,5 +654,5 @@ def scd2_command(
                 done.append(update_versions(table, *places, run="dmscdc scd2", spark=spark, **how))
     finally:
         _show_increment(done, json)
-    if any(one.verdict == Verdict.ATTENTION for one in done):
+    if any(increment.verdict == Verdict.ATTENTION for increment in done):
         raise typer.Exit(3)

@@ -117,8 +117,8 @@ def _lake_of_2019(
     raw, lake = _landing_of_2019(folder), folder / "old-lake" / "product"
     load, changed = (pq.read_table(raw / name) for name in ("LOAD00000001.parquet", "20181215-100311204.parquet"))
     lake.mkdir(parents=True)
-    kept = load.slice(1).append_column("Op", pa.array(["I"] * (load.num_rows - 1)))
-    for rows, name in ((kept, "5d0c"), (changed, "91fe")):
+    loaded = load.slice(1).append_column("Op", pa.array(["I"] * (load.num_rows - 1)))
+    for rows, name in ((loaded, "5d0c"), (changed, "91fe")):
         pq.write_table(rows, lake / f"part-00000-{name}.c000.snappy.parquet")
     return lake
 
@@ -131,8 +131,8 @@ def set_up_2019(
     write_config(folder, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
     config = read_config(folder)
     open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, "product"), key="id")
-    last = f"shop-raw/{SCHEMA}/product/20181215-100311204.parquet"
-    item = {"folder": "product/", "out_path": str(lake.parent), "LastIncrementalFile": last}
+    newest = f"shop-raw/{SCHEMA}/product/20181215-100311204.parquet"
+    item = {"folder": "product/", "out_path": str(lake.parent), "LastIncrementalFile": newest}
     item["LastFullLoadDate"] = "2038-01-01 00:00:00"
     with closing(sqlite3.connect(folder / "state.db")) as db, db:
         db.execute(f"update DMSCDC_Controller set {', '.join(f'{name} = :{name}' for name in item)}", item)

@@ -107,20 +107,20 @@ def demo(
     from dmscdc.stream.follow import follow_stream
 
     progress = Progress()
-    with exit_codes(), events(doing=progress.lines) as say, ExitStack() as kept:
+    with exit_codes(), events(doing=progress.lines) as say, ExitStack() as stack:
         spark_conf(format)  # raises where this Spark has no such format
-        begin = cache(lambda config: kept.enter_context(one_server(config)))
+        begin = cache(lambda config: stack.enter_context(one_server(config)))
 
         def one_pass(config: Config) -> Any:
             begin(config)
             return run_pass(config, on_event=lambda text: say(f"    {text}"), progress=progress)
 
-        def follow(config: Config, *given: Any, **more: Any) -> Any:
+        def follow(config: Config, *places: Any, **options: Any) -> Any:
             begin(config)
-            return follow_stream(config, *given, **more)
+            return follow_stream(config, *places, **options)
 
         if stream:
-            place = kept.enter_context(open_place())
+            place = stack.enter_context(open_place())
             proofs = [tell_stream(folder.resolve(), say, place, follow, format=format)]
         else:
             proofs = tell(folder.resolve(), say, one_pass, format=format)
@@ -180,14 +180,14 @@ def _show_people(
             console().print(words, markup=False)
         elif row["words"]:
             is_said = row["verdict"] == Verdict.BUSY or commands_in(row["words"])
-            again = "" if is_said else f". Try again: {row['command']}"
+            retry = "" if is_said else f". Try again: {row['command']}"
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
-            console().print(f"{row['table']}: {words}{again}", markup=False)
+            console().print(f"{row['table']}: {words}{retry}", markup=False)
 
 
 def _in_sentences(words: Sequence[str]) -> list[str]:
     "Each with a capital letter and a full stop."
-    return [f"{one[:1].upper()}{one[1:].rstrip('.')}." for one in words]
+    return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in words]
 
 
 def _plan_words(
@@ -215,8 +215,8 @@ def plan(
     from dmscdc.service.status import columns_ahead, read_statuses, status_row
 
     unread: list[str] = []
-    left: list[str] = []
-    statuses = read_statuses(config, only or (), say=unread.append, tell=left.append)
+    unplanned: list[str] = []
+    statuses = read_statuses(config, only or (), say=unread.append, tell=unplanned.append)
     rows = [status_row(status) for status in statuses]
     columns = [columns_ahead(status, config) for status in statuses]
     if json:
@@ -229,7 +229,7 @@ def plan(
         ]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
         _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
-        _show_lines(left)
+        _show_lines(unplanned)
     _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0)
 
@@ -300,13 +300,13 @@ def _with_last_verdict(
     row: dict[str, Any],  # of `status_row`
 ) -> dict[str, Any]:
     "A status with the last run's verdict if there is none now, unless that trouble is over."
-    now, last = row["verdict"], row["last_verdict"]
-    if not now and last == Verdict.REFUSED and row["mended"]:
+    now, earlier = row["verdict"], row["last_verdict"]
+    if not now and earlier == Verdict.REFUSED and row["mended"]:
         words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
         return {**row, "words": f"{words}: {row['command']}"}
-    if now not in ("", Verdict.NOTHING) or not last or now and last in (*NOT_DONE, Verdict.BUSY):
+    if now not in ("", Verdict.NOTHING) or not earlier or now and earlier in (*NOT_DONE, Verdict.BUSY):
         return row
-    return {**row, "verdict": last, "words": "" if last in WELL else row["last_words"]}
+    return {**row, "verdict": earlier, "words": "" if earlier in WELL else row["last_words"]}
 
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
@@ -314,9 +314,9 @@ def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see 
     from dmscdc.changes.quarantine import aside_folder, read_aside
     from dmscdc.load.results import NAMED, named
 
-    kept = (status.plan.before.aside or {}) if status.plan and status.plan.before else {}
+    aside = (status.plan.before.aside or {}) if status.plan and status.plan.before else {}
     with suppress(FileNotFoundError):
-        return [*map(named, read_aside(aside_folder(status.item.out_path or config.lake, status.table), kept)[:NAMED])]
+        return [*map(named, read_aside(aside_folder(status.item.out_path or config.lake, status.table), aside)[:NAMED])]
     return []
 
 
@@ -332,8 +332,8 @@ def status(
     from dmscdc.service.status import read_statuses, status_row
 
     unread: list[str] = []
-    left: list[str] = []
-    statuses = read_statuses(config, say=unread.append, tell=left.append)
+    unplanned: list[str] = []
+    statuses = read_statuses(config, say=unread.append, tell=unplanned.append)
     rows = [_with_last_verdict(status_row(status)) for status in statuses]
     if json:
         show_json([{**row, "not_applied": _named(status, config)} for row, status in zip(rows, statuses)])
@@ -341,7 +341,7 @@ def status(
         compared = any(row["proof"] for row in rows)
         show_table(rows, _COLUMNS if compared else _COLUMNS[:-1])
         _show_people(rows)
-        _show_lines(left)
+        _show_lines(unplanned)
     _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(map(_needs_somebody, rows)) else 0)
 
@@ -405,8 +405,8 @@ def lend(
 ) -> str:  # how it ended by itself; "" where it was stopped
     "Start a server, print how to use it, and keep it running. Raises `ServerMissing`."
     log, places = Path(config.folder, "serve-spark.log"), (config.landing, config.lake, config.archive)
-    given = {"master": config.master, "memory": config.driver_memory, "log": log, "places": places}
-    with start(config.format, **given) as server:
+    options = {"master": config.master, "memory": config.driver_memory, "log": log, "places": places}
+    with start(config.format, **options) as server:
         stopped = stop()  # before the line: who reads it may end the server at once
         tell(export_line(server.url))
         return _until_gone(server, stopped)
@@ -457,16 +457,16 @@ def _show_files(
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-039
 def _task_settings(
     file: Path | None,  # JSON of a real endpoint
-    given: dict[str, Any],  # by flags, which say nothing else if there is a file, but the sequence column
+    flags: dict[str, Any],  # by flags, which say nothing else if there is a file, but the sequence column
 ) -> DmsSettings:
     "The settings of the task. Raises `BadSetting`."
     from dmscdc.capture.settings import DmsSettings, settings_from_json
     from dmscdc.errors import BadSetting
 
     if file is None:
-        return DmsSettings(**given)
-    usual = {"data_format": "parquet", "batch_interval": 60.0, "sequence_column": given["sequence_column"]}
-    if odd := [name for name, value in given.items() if value and value != usual.get(name)]:
+        return DmsSettings(**flags)
+    usual = {"data_format": "parquet", "batch_interval": 60.0, "sequence_column": flags["sequence_column"]}
+    if odd := [name for name, value in flags.items() if value and value != usual.get(name)]:
         raise BadSetting(f"{', '.join(odd)}: the file of --settings says that, so leave the flag out")
     try:
         settings, unknown = settings_from_json(file.read_text(encoding="utf-8"))
@@ -474,7 +474,7 @@ def _task_settings(
         raise BadSetting(f"--settings {file} cannot be read ({error})") from error
     if unknown:
         show_line(f"not followed: {', '.join(unknown)}", file=sys.stderr)
-    return replace(settings, sequence_column=given["sequence_column"])
+    return replace(settings, sequence_column=flags["sequence_column"])
 
 # %% ../../notebooks/17_cli/12_main.ipynb #6f8456dd
 @app.command(epilog="Example: dmscdc capture sqlite:shop.db --landing ./landing")
@@ -496,7 +496,7 @@ def capture(
     from dmscdc.capture.sqlite import capture as run_capture
     from dmscdc.capture.sqlite import open_source
 
-    given = {
+    flags = {
         "include_op_for_full_load": op_in_load,
         "timestamp_column": timestamp_column,
         "add_column_name": header,
@@ -505,7 +505,7 @@ def capture(
         "batch_interval": interval,
     }
     with exit_codes():
-        settings = _task_settings(settings, given)
+        settings = _task_settings(settings, flags)
         stop = _until_stopped() if watch else None
         if re.match("mariadb|mysql", source):
             from dmscdc.capture.mariadb import MariaSource
@@ -524,8 +524,8 @@ def pass_env(
     url: str,  # of the plugin's server; "" where each notebook opens a Spark of its own
 ) -> dict[str, str]:
     "Our environment for a pass beside the driver: the pass is a client, not a driver."
-    theirs = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_(LOCAL_)?REMOTE$|SPARK_API_MODE$")
-    env = {name: value for name, value in os.environ.items() if not theirs.match(name)}
+    foreign = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_(LOCAL_)?REMOTE$|SPARK_API_MODE$")
+    env = {name: value for name, value in os.environ.items() if not foreign.match(name)}
     env |= {"SPARK_REMOTE": url} if url else {}
     # A service may have put Spark's Python on the path of this process alone: its place, a folder or a zip, goes along.
     places = [Path(find_spec(name).origin).parents[1] for name in ("pyspark", "py4j")]
@@ -543,8 +543,8 @@ def inside(
         return subprocess.run(command, env=pass_env("")).returncode
     token = secrets.token_urlsafe(24)
     with port_of_ours() as port:
-        own = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
-        spark = submitted_session({f"spark.connect.{name}": value for name, value in own.items()})
+        connect = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
+        spark = submitted_session({f"spark.connect.{name}": value for name, value in connect.items()})
         # Whatever a client is refused, its own message says. A pass looks into sessions that their notebooks have
         # closed; the refusals of that would fill the log of a good run with stack traces.
         log4j = spark.sparkContext._jvm.org.apache.logging.log4j

@@ -42,16 +42,16 @@ class _Lines(Console):
     "A console whose lines are obeyed by no terminal: they may hold names of strangers."
 
     def print(self, *objects: Any, **how: Any) -> None:
-        super().print(*[escaped(one, "\t") if isinstance(one, str) else one for one in objects], **how)
+        super().print(*[escaped(item, "\t") if isinstance(item, str) else item for item in objects], **how)
 
 
 def console(
     file: TextIO | None = None,  # standard output if none is named
 ) -> Console:
     "The console for people. If it is not a terminal: plain text of any width."
-    out = file or sys.stdout
-    width = None if getattr(out, "isatty", bool)() else 160
-    return _Lines(file=out, width=width, highlight=False, emoji=False, soft_wrap=True, force_jupyter=False)
+    stream = file or sys.stdout
+    width = None if getattr(stream, "isatty", bool)() else 160
+    return _Lines(file=stream, width=width, highlight=False, emoji=False, soft_wrap=True, force_jupyter=False)
 
 
 def show_line(
@@ -93,7 +93,7 @@ _NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at t
 def show_table(
     rows: Sequence[Mapping[str, Any]],  # one a line
     names: Sequence[str],  # columns wanted, in order
-    out: Console | None = None,  # standard output if none is named
+    target: Console | None = None,  # standard output if none is named
 ) -> None:
     "Rows as a table, empty columns left out."
     names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
@@ -103,7 +103,7 @@ def show_table(
         table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*[cell(name, row.get(name)) for name in names])
-    (out or console()).print(table)
+    (target or console()).print(table)
 
 
 def show_source_rows(
@@ -128,22 +128,22 @@ def show_json(
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021
 @contextmanager
 def _turning(
-    out: Console,
+    target: Console,
     doing: Callable[[], list[str]],  # what is being worked on, a line each
 ) -> Iterator[Callable[[str], None]]:
     "Print lines above a spinner and what is being worked on, or the newest line where nothing is."
     newest, spinner = ["…"], Spinner("dots")
 
-    def shown() -> Spinner:
-        lines = [line[: out.width - 4] for line in doing() or newest]
+    def render() -> Spinner:
+        lines = [line[: target.width - 4] for line in doing() or newest]
         spinner.update(text=Text("\n  ".join(lines)))
         return spinner
 
     def tell(text: str) -> None:
         newest[0] = escaped(text.strip())
-        out.print(escaped(text), markup=False)
+        target.print(escaped(text), markup=False)
 
-    with Live(get_renderable=shown, console=out, refresh_per_second=8, transient=True):
+    with Live(get_renderable=render, console=target, refresh_per_second=8, transient=True):
         yield tell
 
 
@@ -160,11 +160,11 @@ def events(
     doing: Callable[[], list[str]] = list,  # what is being worked on, shown on a terminal
 ) -> Iterator[Callable[[str], None]]:  # takes a line of text
     "Give a block the function that prints events."
-    out = console(sys.stderr)
+    target = console(sys.stderr)
     if quiet:
         yield lambda text: None
-    elif out.is_terminal:
-        with _turning(out, doing) as tell:
+    elif target.is_terminal:
+        with _turning(target, doing) as tell:
             yield tell
     else:
         yield _log_line
@@ -232,12 +232,12 @@ def moment_of(
         day = (now or datetime.now(timezone.utc)).replace(hour=0, minute=0, second=0, microsecond=0)
         return day - timedelta(days=days), f"{text.strip()} began at {day - timedelta(days=days):%Y-%m-%dT%H:%MZ}"
     try:
-        given = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError(f"a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not {text!r}") from None
-    if given.tzinfo is None:
-        return given.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
-    return given.astimezone(timezone.utc), ""
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
+    return moment.astimezone(timezone.utc), ""
 
 # %% ../../notebooks/17_cli/01_options.ipynb #2cc2aecd
 def file_to_write(
@@ -273,14 +273,22 @@ def exit_codes() -> Iterator[None]:
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-020-0
 def _with_flags(
     command: Callable,  # what typer shall run
-    own: Callable,  # the function with its own parameters, apart from `config` and `**settings`
+    function: Callable,  # the function with its own parameters, apart from `config` and `**settings`
     flags: list[inspect.Parameter],
 ) -> None:
     "Show typer another signature: a command's own parameters, and flags."
-    given = inspect.signature(own, eval_str=True).parameters.values()
-    kept = [p for p in given if p.name != "config" and p.kind is not inspect.Parameter.VAR_KEYWORD]
-    command.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + flags)
-    command.__annotations__ = {p.name: p.annotation for p in command.__signature__.parameters.values()}
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    shown_parameters = [
+        parameter
+        for parameter in parameters
+        if parameter.name != "config" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    command.__signature__ = inspect.Signature(
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown_parameters] + flags
+    )
+    command.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in command.__signature__.parameters.values()
+    }
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021-0
 def with_config(
@@ -289,10 +297,10 @@ def with_config(
     "Give a command its checked settings as `config`, and its flags to typer."
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def run(**options: Any) -> None:
         with exit_codes():
-            folder, settings = given.pop("folder"), {name: given.pop(name) for name in MEANING}
-            command(config=read_config(folder, **settings), **given)
+            folder, settings = options.pop("folder"), {name: options.pop(name) for name in MEANING}
+            command(config=read_config(folder, **settings), **options)
 
     _with_flags(run, command, [_flag("folder", default="."), *map(_flag, MEANING)])
     return run
@@ -304,9 +312,9 @@ def with_settings(
     "Give a command that writes settings a flag for each of them."
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def run(**options: Any) -> None:
         with exit_codes():
-            command(**given)
+            command(**options)
 
     needed = inspect.Parameter.empty
     _with_flags(run, command, [_flag(name, None, None if name in DEFAULTS else needed) for name in MEANING])

@@ -51,7 +51,7 @@ def as_json(
 ) -> list[dict[str, Any]]:
     "The proofs for a machine, each with its run."
     about = ("id", "table", "verdict", "words", "command", "html")
-    return [{**run.records.get("proof", {}), **{n: str(getattr(run, n)) for n in about}} for run in runs]
+    return [{**run.records.get("proof", {}), **{name: str(getattr(run, name)) for name in about}} for run in runs]
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #3274e184
 def worst(
@@ -76,11 +76,11 @@ def reconcile(
     from dmscdc.service.schedule import run_proofs
 
     refs = [TableRef.parse(name) for name in tables]
-    more = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
+    options = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
     if source_table and refs[1:]:
         raise ValueError("--source-table names one table, so give one TABLE")
     source_table = source_table and str(TableRef.parse(source_table))
-    runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **more)
+    runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **options)
     show_json(as_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))
 
@@ -102,11 +102,11 @@ def proven_by_clock(
 # %% ../../notebooks/17_cli/06_prove.ipynb #cell-006
 def suite_folder() -> Path:
     "The folder with the tests of all formats. Raises `SuiteMissing`."
-    here = Path(dmscdc.__file__).parent
-    for folder in (here / "contracts", here.parent / "tests" / "contracts"):
+    package = Path(dmscdc.__file__).parent
+    for folder in (package / "contracts", package.parent / "tests" / "contracts"):
         if (folder / "test_tables.py").is_file():
             return folder
-    raise SuiteMissing(f"the suite was expected at {here / 'contracts'}: install dmscdc from its wheel")
+    raise SuiteMissing(f"the suite was expected at {package / 'contracts'}: install dmscdc from its wheel")
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #cell-009
 def _sessions(format: str) -> ModuleType:  # a plugin of pytest
@@ -130,8 +130,8 @@ def run_suite(
     "Run the suite for one format. Raises `FormatMissing`, `SuiteMissing`."
     from dmscdc.spark.formats import formats
 
-    if format not in (known := formats()):
-        raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(known)}")
+    if format not in (available := formats()):
+        raise FormatMissing(f"table format {format!r} is not known here; known: {', '.join(available)}")
     try:
         import pytest
     except ImportError as error:

@@ -46,12 +46,13 @@ def _item(table: str, config: Config) -> TableItem:
 
 def _rows_of(item: TableItem, config: Config) -> list[SetAside]:
     "The rows of a table that are put aside. Raises `BadSetting` if their list is gone."
-    kept, folder = _kept(item, config), aside_folder(item.out_path or config.lake, item.table)
+    numbers, folder = _kept(item, config), aside_folder(item.out_path or config.lake, item.table)
     try:
-        return read_aside(folder, kept)
+        return read_aside(folder, numbers)
     except FileNotFoundError as error:
         raise BadSetting(
-            f"{item.table}: {aside_words(kept)} put aside, in {', '.join(kept)}; their list is gone from {folder}. "
+            f"{item.table}: {aside_words(numbers)} put aside, in {', '.join(numbers)}; their list is gone from "
+            f"{folder}. "
             f"To apply the files again: dmscdc quarantine replay {for_shell(item.table)}"
         ) from error
 
@@ -65,11 +66,11 @@ def quarantine_list(
     "The tables that lack rows."
     rows = []
     for item in open_state(config.state, config.landing, ask=True).items():
-        if kept := missing(_kept(item, config)):
-            numbers = [number for number, _ in kept.values()]
-            whole = numbers.count(WHOLE)
-            number = {"rows": sum(numbers) + whole, "files": len(kept) - whole, "unreadable": whole}
-            rows.append({"table": str(item.table), **number, "first": min(kept)})
+        if aside := missing(_kept(item, config)):
+            numbers = [number for number, _ in aside.values()]
+            unreadable = numbers.count(WHOLE)
+            number = {"rows": sum(numbers) + unreadable, "files": len(aside) - unreadable, "unreadable": unreadable}
+            rows.append({"table": str(item.table), **number, "first": min(aside)})
     if as_json:
         show_json(rows)
     else:
@@ -89,9 +90,12 @@ def quarantine_show(
     if as_json:
         show_json([vars(row) for row in rows])
         return
-    numbers = ["—" if r.row is None else r.row + 1 for r in rows]
-    shown = [{"file": r.path, "row": n, "reason": r.reason, "text": printable(r.text)} for n, r in zip(numbers, rows)]
-    show_table(shown[:most], ["file", "row", "reason", "text"])
+    numbers = ["—" if entry.row is None else entry.row + 1 for entry in rows]
+    lines = [
+        {"file": entry.path, "row": number, "reason": entry.reason, "text": printable(entry.text)}
+        for number, entry in zip(numbers, rows)
+    ]
+    show_table(lines[:most], ["file", "row", "reason", "text"])
     if len(rows) > most:
         show_line(f"{len(rows) - most:,} more: --most {len(rows)}")
 
@@ -102,15 +106,15 @@ def _chosen(
     files: list[str],  # as typed; none for all
 ) -> list[str]:  # paths
     "Files of a table that have something put aside. Raises `BadSetting`."
-    kept, name = missing(_kept(item, config)), for_shell(item.table)
-    if not kept:
+    aside, name = missing(_kept(item, config)), for_shell(item.table)
+    if not aside:
         raise BadSetting(f"{item.table}: nothing is put aside. Tables with rows put aside: dmscdc quarantine list")
-    found = {file: [path for path in kept if file in (path, path.rpartition("/")[2])] for file in files}
-    if odd := [file for file, paths in found.items() if not paths]:
-        there = ", ".join(list(kept)[:5])
-        what = f"{item.table}: nothing of {', '.join(odd)} is put aside, but of {there}"
-        raise BadSetting(f"{what}: dmscdc quarantine show {name}")
-    return [path for paths in found.values() for path in paths] or list(kept)
+    matches = {file: [path for path in aside if file in (path, path.rpartition("/")[2])] for file in files}
+    if odd := [file for file, paths in matches.items() if not paths]:
+        examples = ", ".join(list(aside)[:5])
+        words = f"{item.table}: nothing of {', '.join(odd)} is put aside, but of {examples}"
+        raise BadSetting(f"{words}: dmscdc quarantine show {name}")
+    return [path for paths in matches.values() for path in paths] or list(aside)
 
 
 def _instruct(item: TableItem, config: Config, instruction: dict[str, Any], words: str) -> None:

@@ -44,16 +44,20 @@ def changes_of(
     from dmscdc.history.questions import changes_between, closed_between, notes
 
     asked_of = asked(config, table)
-    past, key = asked_of.past(), asked_of.key
-    found = changes_between(past, key, since, until)
+    changelog, key = asked_of.past(), asked_of.key
+    changes = changes_between(changelog, key, since, until)
     ops = {name.strip().upper() for name in op.split(",") if name.strip()}
     if odd := sorted(ops - {"I", "U", "D"}):
         raise BadKey(f"an operation is I, U or D, several with commas between them: --op I,U; not {', '.join(odd)}")
-    if column and found and not any(column in (one.step.state or {}) or column in one.key for one in found):
+    if (
+        column
+        and changes
+        and not any(column in (change.step.state or {}) or column in change.key for change in changes)
+    ):
         raise BadKey(f"{table}: no change carries the column {column}")
-    kept = [one for one in found if not ops or one.step.op in ops]
-    kept = [one for one in kept if not column or any(cell.column == column for cell in one.step.cells)]
-    return kept, notes(past, key, closed_between(past, since, until))
+    chosen = [change for change in changes if not ops or change.step.op in ops]
+    chosen = [change for change in chosen if not column or any(cell.column == column for cell in change.step.cells)]
+    return chosen, notes(changelog, key, closed_between(changelog, since, until))
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #01214dc6
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"
@@ -88,16 +92,19 @@ def changes_command(
     if top == "keys" and not asked(config, table).key:
         raise BadKey(f"{table} has no key, so no key can be the most changed; --top columns counts columns")
     with answering(table):
-        found, words = changes_of(config, table, begin, end, op, column)
+        changes, words = changes_of(config, table, begin, end, op, column)
     if top:
-        counted = most_changed(found, top)
+        counted = most_changed(changes, top)
         name = top.removesuffix("s")
-        lines = [{name: one if top == "columns" else ", ".join(map(shown, one)), "changes": n} for one, n in counted]
+        lines = [
+            {name: change if top == "columns" else ", ".join(map(shown, change)), "changes": number}
+            for change, number in counted
+        ]
         _show(table, lines, (name, "changes"), limit, json, top.removesuffix("s"))
     elif json:
-        show_json([change_plain(one) for one in found])
+        show_json([change_plain(change) for change in changes])
     else:
-        _show(table, change_lines(found[:limit]), LINE, limit, False, "change", len(found))
+        _show(table, change_lines(changes[:limit]), LINE, limit, False, "change", len(changes))
     _note(words, json)
 
 
@@ -107,27 +114,31 @@ def _show(
     names: tuple[str, ...],
     limit: int,
     json: bool,
-    what: str,  # a line is
-    many: int | None = None,  # lines there are; None: those that are given
+    noun: str,  # a line is
+    number: int | None = None,  # lines there are; None: those that are given
 ) -> None:
     "Lines as a table, and how many there are."
-    many = len(lines) if many is None else many
+    number = len(lines) if number is None else number
     if json:
         show_json(lines)
         return
     if lines:
         show_table([{name: str(line[name]) for name in names} for line in lines[:limit]], names)
-    shows = count(many, what) if many <= limit else f"the first {limit} of {count(many, what)}; more: --limit {many}"
+    shows = (
+        count(number, noun)
+        if number <= limit
+        else f"the first {limit} of {count(number, noun)}; more: --limit {number}"
+    )
     console().print(f"{table}: {shows}", markup=False)
 
 
 def _note(words: tuple[str, ...], json: bool) -> None:
     "What an answer lacks; beside the JSON of a program, on the other stream."
-    for one in words:
+    for sentence in words:
         if json:
-            show_line(one, file=sys.stderr)
+            show_line(sentence, file=sys.stderr)
         else:
-            console().print(one, markup=False)
+            console().print(sentence, markup=False)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #1710534b
 def rows_with(
@@ -138,9 +149,9 @@ def rows_with(
     "Rows that fit conditions, or once did. Raises `BadKey`, `NoPast`, `Unreadable`."
     from dmscdc.history.questions import find, notes
 
-    one = asked(config, table)
-    past = one.past()
-    return find(past, one.key, conditions), notes(past, one.key)
+    question = asked(config, table)
+    changelog = question.past()
+    return find(changelog, question.key, conditions), notes(changelog, question.key)
 
 
 _CONDITION = "name=Sample% for all that begin so, 'price >= 100', 'price = null'; several must hold at once"
@@ -159,8 +170,8 @@ def find_command(
 
     without_pandas()
     with answering(table):
-        found, words = rows_with(config, table, conditions_of(values))
-    _show(table, found_lines(found), FOUND, limit, json, "row")
+        rows, words = rows_with(config, table, conditions_of(values))
+    _show(table, found_lines(rows), FOUND, limit, json, "row")
     _note(words, json)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #feff40de
@@ -172,15 +183,15 @@ def life_of(
     "The life of one row. Raises `BadKey`, `NoPast`, `Unreadable`."
     from dmscdc.history.row import states_of
 
-    one = asked(config, table)
-    if not one.key:
+    question = asked(config, table)
+    if not question.key:
         raise BadKey(
             f"{table} has no key, so no change names one of its rows. What the files say of rows with some "
             f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'"
         )
-    if set(key) != set(one.key):
-        raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in one.key)}")
-    return states_of(one.past(), [key])[0]
+    if set(key) != set(question.key):
+        raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in question.key)}")
+    return states_of(question.past(), [key])[0]
 
 
 @with_config
@@ -234,8 +245,8 @@ def lake_notebook(
     cells: list[dict[str, Any]] = []
     for number, (words, code) in enumerate(_CELLS):
         cells.append({"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": words})
-        more = {"execution_count": None, "outputs": [], "source": code.format(table=table)}
-        cells.append({"cell_type": "code", "id": f"asked-{number}", "metadata": {}, **more})
+        outcome = {"execution_count": None, "outputs": [], "source": code.format(table=table)}
+        cells.append({"cell_type": "code", "id": f"asked-{number}", "metadata": {}, **outcome})
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     book = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     path.write_text(dumps(book, indent=1), encoding="utf-8")

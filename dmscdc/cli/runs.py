@@ -49,8 +49,8 @@ def _chosen(
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(ENDS)}")
     since = since and _begin_of(since)
     lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
-    wanted = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
-    return (line for line in wanted if not since or line["start"] >= since)
+    fitting = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
+    return (line for line in fitting if not since or line["start"] >= since)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #d5432952
 @kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")

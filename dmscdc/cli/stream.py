@@ -24,17 +24,17 @@ def _kinesis(stream: str) -> Any:
     from dmscdc.stream.shards import client_of
 
     try:
-        found = client_of(stream)
-        found.describe_stream_summary(StreamName=stream)
-        return found
+        client = client_of(stream)
+        client.describe_stream_summary(StreamName=stream)
+        return client
     except DmscdcError:
         raise
     except Exception as error:
-        why = code_of(error) or f"{type(error).__name__}: {error}"
+        reason = code_of(error) or f"{type(error).__name__}: {error}"
         look = f"aws kinesis describe-stream-summary --stream-name {stream}"
         if stream.startswith("dynamodb:"):
             look = f"aws dynamodb describe-table --table-name {stream.partition(':')[2]}"
-        raise BadSetting(f"the stream {stream} cannot be read ({why}); look: {look}") from error
+        raise BadSetting(f"the stream {stream} cannot be read ({reason}); look: {look}") from error
 
 # %% ../../notebooks/17_cli/08_stream.ipynb #e6c61a6a
 def _names(text: str) -> tuple[str, ...]:
@@ -73,10 +73,17 @@ def stream_command(
     from dmscdc.service.schedule import stop_signals
     from dmscdc.stream.follow import follow_stream
 
-    found, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
-    more = {"client": found, "key": _names(key), "partition": partition, "start": start, "drain": drain, "every": every}
-    more |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
-    more |= {"load": load, "days": keep_days, "fetch": fetch}
+    client, stop, hard = _kinesis(stream), threading.Event(), threading.Event()
+    options = {
+        "client": client,
+        "key": _names(key),
+        "partition": partition,
+        "start": start,
+        "drain": drain,
+        "every": every,
+    }
+    options |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
+    options |= {"load": load, "days": keep_days, "fetch": fetch}
     with events() as say, stop_signals(stop, hard, say):
-        done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **more)
+        done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **options)
     raise typer.Exit(Verdict(done.verdict).exit_code)

@@ -104,7 +104,7 @@ def _sentence_of(
 def _columns_of(
     config: Config,
     item: TableItem,
-    wanted: set[str],  # once all of these are found no more files are opened
+    needed: set[str],  # once all of these are found no more files are opened
 ) -> set[str]:  # empty where a file cannot be read, which may have any
     "The columns of the load and of the change files after it."
     import pyarrow as pa
@@ -116,24 +116,24 @@ def _columns_of(
     from dmscdc.storage.filesystem import fs_and_path
 
     def names_in(url: str) -> list[str]:
-        there, path = fs_and_path(url)
-        return pq.read_schema(path, filesystem=there).names
+        filesystem, path = fs_and_path(url)
+        return pq.read_schema(path, filesystem=filesystem).names
 
     how = options_from(item.columns, item.csv)
     added = (*how.more, how.timestamp)
     if item.columns:
-        return {*added, *(c.name for _, columns in (("", how.columns), *how.versions) for c in columns)}
+        return {*added, *(column.name for _, columns in (("", how.columns), *how.versions) for column in columns)}
     try:
-        known = {"archive": config.archive, "position": item.position, "csv": how}
-        past, found = open_changelog(config.landing, item.table, **known), set()
-        for files in (past.load, past.changes):
+        settings = {"archive": config.archive, "position": item.position, "csv": how}
+        changelog, carried = open_changelog(config.landing, item.table, **settings), set()
+        for files in (changelog.load, changelog.changes):
             with ThreadPoolExecutor(16) as pool:
-                found.update(*pool.map(names_in, [past.urls[file.path] for file in files]))
-            if wanted <= found:
+                carried.update(*pool.map(names_in, [changelog.urls[file.path] for file in files]))
+            if needed <= carried:
                 break
     except (NoPast, LandingEmpty, Refused, OSError, UnicodeDecodeError, pa.ArrowException):
         return set()
-    return found - {"Op"}
+    return carried - {"Op"}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #3090053d
 def _check_known(
@@ -145,19 +145,19 @@ def _check_known(
     "Check that the table is in the landing or the state and has the columns. Raises `BadSetting`."
     landing, table = open_landing(config.landing), item.table
     try:
-        known = sorted({*landing.tables(), *(one.table for one in state.items())})
+        tables = sorted({*landing.tables(), *(entry.table for entry in state.items())})
     except LandingEmpty:  # a landing that cannot be read says nothing
         return
-    if known and table not in known:
-        near = get_close_matches(str(table), map(str, known), n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}."
+    if tables and table not in tables:
+        close = get_close_matches(str(table), map(str, tables), n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are: {some(map(str, tables))}."
         raise BadSetting(
             f"{table}: neither {landing.root} nor the state knows this table. {hint} "
             "If DMS is to write it later, add --new"
         )
-    wanted = dict.fromkeys(names)
-    columns = _columns_of(config, item, {*wanted}) if wanted and table in known else set()
-    if missing := [name for name in wanted if columns and name not in columns]:
+    chosen = dict.fromkeys(names)
+    columns = _columns_of(config, item, {*chosen}) if chosen and table in tables else set()
+    if missing := [name for name in chosen if columns and name not in columns]:
         raise BadSetting(
             f"{table} has no column {', '.join(missing)}; its files have {', '.join(sorted(columns))}. "
             "If DMS is to write it later, add --new"
@@ -201,8 +201,8 @@ def of_deleted(
     "A note on rows deleted earlier, if the handling of deletes has changed."
     if before is None or before.delete == item.delete or not item.commit:
         return ""
-    again = f"dmscdc table rewind {for_shell(item.table)} --reload"
-    return f"{BEFORE[item.delete]}, load the table again, which needs all change files since its load: {again}"
+    reload = f"dmscdc table rewind {for_shell(item.table)} --reload"
+    return f"{BEFORE[item.delete]}, load the table again, which needs all change files since its load: {reload}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #0d1e7ed8
 def of_lake(
@@ -230,22 +230,22 @@ _CSV = (
 
 
 def _csv_settings(
-    given: list[str],  # NAME=VALUE, as typed
+    pairs: list[str],  # NAME=VALUE, as typed
 ) -> dict[str, Any]:
     "What a person sets of the way CSV files are written. Raises `BadSetting`."
     from dmscdc.changes.options import check_csv
 
-    words, found = {"true": True, "false": False}, {}
-    for text in given:
+    words, typed = {"true": True, "false": False}, {}
+    for text in pairs:
         name, sign, value = text.partition("=")
         if not sign:
             raise BadSetting(f"--csv {text}: NAME=VALUE was expected, like --csv 'delimiter=;'")
-        found[name] = value
-    if "usual" in found:
+        typed[name] = value
+    if "usual" in typed:
         return {}
     for name in ("header", "inserts"):
-        if found.get(name, "true") not in words:
-            raise BadSetting(f"--csv {name}={found[name]}: true or false was expected")
+        if typed.get(name, "true") not in words:
+            raise BadSetting(f"--csv {name}={typed[name]}: true or false was expected")
     value = {
         "nulls": lambda text: text.split(","),
         "more": lambda text: text.split(",") if text else [],
@@ -253,7 +253,7 @@ def _csv_settings(
         "inserts": words.get,
         "delimiter": lambda text: {r"\t": "\t"}.get(text, text),
     }
-    check_csv(read := {name: value.get(name, str)(text) for name, text in found.items()})
+    check_csv(read := {name: value.get(name, str)(text) for name, text in typed.items()})
     return read
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
@@ -269,24 +269,24 @@ _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc 
 def _unlogged(text: str) -> list[str]:
     "The columns in which a null of an update is no value. Raises `BadSetting`."
     way, _, names = text.partition(":")
-    found = [name.strip() for name in names.split(",") if name.strip()]
-    if text != "null" and (way != "keep" or not found):
+    columns = [name.strip() for name in names.split(",") if name.strip()]
+    if text != "null" and (way != "keep" or not columns):
         raise BadSetting(f"--unlogged {text}: keep:a,b or keep:* or null was expected")
-    return found
+    return columns
 
 
 def _merged_csv(
     item: TableItem | None,  # as it is; None: never seen
-    given: list[str] | None,  # NAME=VALUE, as typed
+    pairs: list[str] | None,  # NAME=VALUE, as typed
     unlogged: str | None,  # as typed
 ) -> dict[str, Any]:
     "What is set of the way files are written, with what was set before."
-    had = dict(item.csv) if item else {}
+    merged = dict(item.csv) if item else {}
     if unlogged is not None:
-        had["unlogged"] = _unlogged(unlogged)
-    if given and not (found := _csv_settings(given)):  # as usual
-        return {name: had[name] for name in ("versions", "unlogged", "renamed") if name in had}
-    return {**had, **(found if given else {})}
+        merged["unlogged"] = _unlogged(unlogged)
+    if pairs and not (typed := _csv_settings(pairs)):  # as usual
+        return {name: merged[name] for name in ("versions", "unlogged", "renamed") if name in merged}
+    return {**merged, **(typed if pairs else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
@@ -311,21 +311,27 @@ def table_set(
     "Set key, partition and the rest; with --new also before the table was ever seen."
     from dmscdc.spark.formats import check_format
 
-    asked = {"key": key, "insert_only": insert_only or None, "partition": partition, "delete": delete, "active": active}
-    asked |= {"bad_rows": bad_rows, "schema_policy": schema_policy, "when_gone": when_gone, "reload": reload}
-    asked |= {"duplicates": duplicates, "op_column": config.op_column or None}
-    given = {name: value for name, value in asked.items() if value is not None}
-    given |= {"format": config.format} if config.format != "parquet" or not given else {}
+    options = {
+        "key": key,
+        "insert_only": insert_only or None,
+        "partition": partition,
+        "delete": delete,
+        "active": active,
+    }
+    options |= {"bad_rows": bad_rows, "schema_policy": schema_policy, "when_gone": when_gone, "reload": reload}
+    options |= {"duplicates": duplicates, "op_column": config.op_column or None}
+    changed = {name: value for name, value in options.items() if value is not None}
+    changed |= {"format": config.format} if config.format != "parquet" or not changed else {}
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
-    given |= {"csv": _merged_csv(state.get(ref), csv, unlogged)} if csv or unlogged is not None else {}
+    changed |= {"csv": _merged_csv(state.get(ref), csv, unlogged)} if csv or unlogged is not None else {}
     if not new:
-        item = with_settings(state.get(ref) or TableItem(ref), given)
-        chosen = [what for what in ("key", "partition") if what in given]
-        names = [name for what in chosen for name in source_columns(getattr(item, what))]
+        item = with_settings(state.get(ref) or TableItem(ref), changed)
+        chosen = [setting for setting in ("key", "partition") if setting in changed]
+        names = [name for setting in chosen for name in source_columns(getattr(item, setting))]
         lacking = [] if unlogged is None else [name for name in item.csv["unlogged"] if name != "*"]
         _check_known(config, state, item, [*names, *lacking])
-    before, item = state.get(ref), state.put_settings(ref, **given)
+    before, item = state.get(ref), state.put_settings(ref, **changed)
     beware = _beware(open_landing(config.landing), item) if partition and not new else ""
     for words in filter(None, [_sentence_of(item), of_deleted(before, item), of_lake(config, item), beware]):
         show_line(words)
@@ -376,21 +382,21 @@ def _versions_of(item: TableItem) -> list[tuple[str, Any]]:
 def _set_columns(
     state: State,
     table: TableRef,
-    told: Definition,
+    definition: Definition,
     since: str,
 ) -> None:
     "Keep a definition; its key becomes the table's, if it has none. Raises `BadSetting`."
     from dmscdc.changes.definition import with_version
 
-    had = state.get(table) or TableItem(table)
-    named = [(c.name, c.type) for c in told.columns]
-    first, *later = with_version(table, _versions_of(had), named, since, had.position is not None)
-    csv = {name: value for name, value in had.csv.items() if name != "versions"}
-    csv |= {"versions": [[start, [list(c) for c in columns]] for start, columns in later]} if later else {}
-    key = {} if had.key or had.insert_only or not told.key else {"key": told.key}
-    state.put_settings(table, columns=first[1], csv=csv, **key)
-    if told.dialect:  # types of a source, not a list of ours
-        state.note_run(table, {"losses": list(told.notes)})
+    before = state.get(table) or TableItem(table)
+    named = [(column.name, column.type) for column in definition.columns]
+    initial, *later = with_version(table, _versions_of(before), named, since, before.position is not None)
+    csv = {name: value for name, value in before.csv.items() if name != "versions"}
+    csv |= {"versions": [[start, [list(column) for column in columns]] for start, columns in later]} if later else {}
+    key = {} if before.key or before.insert_only or not definition.key else {"key": definition.key}
+    state.put_settings(table, columns=initial[1], csv=csv, **key)
+    if definition.dialect:  # types of a source, not a list of ours
+        state.note_run(table, {"losses": list(definition.notes)})
 
 
 def _show_columns(
@@ -404,8 +410,8 @@ def _show_columns(
         for name, kind in columns
     ]
     show_table(rows, ["column", "type", "key", *(["from"] if versions[1:] else [])])
-    none = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
-    for words in filter(None, (*item.status.get("losses", ()), none, _sentence_of(item))):
+    hint = "" if item.columns else f"{item.table} has no columns set: its files have their own, or a header"
+    for words in filter(None, (*item.status.get("losses", ()), hint, _sentence_of(item))):
         show_line(words)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4d887412
@@ -419,12 +425,12 @@ def _set_all(
     "Set the columns of every known table that the file creates; the others are named."
     from dmscdc.changes.definition import defines, read_ddl, tables_in
 
-    named, known = tables_in(text), _known_tables(config, state)
-    for table in (table for table in known if any(defines(name, table) for name in named)):
-        told = read_ddl(text, table, dialect)
-        _set_columns(state, table, told, since)
+    named, tables = tables_in(text), _known_tables(config, state)
+    for table in (table for table in tables if any(defines(name, table) for name in named)):
+        definition = read_ddl(text, table, dialect)
+        _set_columns(state, table, definition, since)
         _show_columns(state.get(table))
-    if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in known)]:
+    if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in tables)]:
         show_line(f"not in the landing, so left alone: {some(unknown)}")
 
 
@@ -456,11 +462,13 @@ def table_columns(
     if ways and not new:
         _check_known(config, state, TableItem(ref))
     if ways and not clear:
-        told = _definition_from(ref, ddl, listed, config, dialect)
-        _set_columns(state, ref, told, since)
+        definition = _definition_from(ref, ddl, listed, config, dialect)
+        _set_columns(state, ref, definition, since)
     elif clear:
-        had = state.get(ref) or TableItem(ref)
-        state.put_settings(ref, columns=(), csv={name: value for name, value in had.csv.items() if name != "versions"})
+        before = state.get(ref) or TableItem(ref)
+        state.put_settings(
+            ref, columns=(), csv={name: value for name, value in before.csv.items() if name != "versions"}
+        )
     _show_columns(state.get(ref) or TableItem(ref))
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-022
@@ -491,17 +499,17 @@ def table_rewind(
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
     which = {None: Reload.KEEP, True: Reload.ALL, False: Reload.SUPERSEDE}[changes]
-    again = {"kind": Instruct.RELOAD, "changes": which}
-    _instruct(config, table, again if reload else {"kind": Instruct.REWIND, "to": to})
+    instruction = {"kind": Instruct.RELOAD, "changes": which}
+    _instruct(config, table, instruction if reload else {"kind": Instruct.REWIND, "to": to})
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #8ba23a96
 def _renamed_key(
     names: Sequence[str],
-    old: str,
+    before: str,
     new: str,
 ) -> list[str]:
     "The key or the partition with the name of today."
-    return [new if name == old else name for name in names]
+    return [new if name == before else name for name in names]
 
 
 def rename_column(
@@ -516,19 +524,19 @@ def rename_column(
     if old == new:
         raise BadSetting(f"{item.table}: column {old} has this name already")
     csv = {**item.csv, "renamed": [*item.csv.get("renamed", ()), old, new]}
-    told = {"key": _renamed_key(item.key, old, new), "partition": _renamed_key(item.partition, old, new)}
-    return {"csv": csv, **{name: names for name, names in told.items() if names}}
+    layout = {"key": _renamed_key(item.key, old, new), "partition": _renamed_key(item.partition, old, new)}
+    return {"csv": csv, **{name: names for name, names in layout.items() if names}}
 
 
 def undo_renaming(
     item: TableItem,
 ) -> dict[str, Any]:  # settings
     "What is set when the last renaming is taken back. Raises `BadSetting`."
-    *kept, old, new = item.csv.get("renamed") or (None, None)
+    *earlier, old, new = item.csv.get("renamed") or (None, None)
     if new is None:
         raise BadSetting(f"{item.table}: no column has been renamed")
-    told = {"key": _renamed_key(item.key, new, old), "partition": _renamed_key(item.partition, new, old)}
-    return {"csv": {**item.csv, "renamed": kept}, **{name: names for name, names in told.items() if names}}
+    layout = {"key": _renamed_key(item.key, new, old), "partition": _renamed_key(item.partition, new, old)}
+    return {"csv": {**item.csv, "renamed": earlier}, **{name: names for name, names in layout.items() if names}}
 
 
 @tables.command("rename", epilog="Example: dmscdc table rename sampledb.product qty quantity")
@@ -551,14 +559,14 @@ def table_rename(
     item = state.get(ref) or TableItem(ref)
     _check_known(config, state, item)
     head = open_lake(item, config.lake, config.catalog).head()
-    types = {c.name: c.type for c in head.schema} if head else {}
+    types = {column.name: column.type for column in head.schema} if head else {}
     if not undo and {old, new} <= set(types) and not wider(types[old], types[new]):
         raise BadSetting(f"{ref}: {old} is {types[old]} and {new} is {types[new]}, so they are two columns")
-    given = undo_renaming(item) if undo else rename_column(item, _columns_of(config, item, {old, new}), old, new)
-    state.put_settings(ref, **given)
-    pairs = given["csv"]["renamed"]
-    told = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
-    show_line(f"{ref}: {'; '.join(told) or 'every column is read under the name that its file has'}")
+    changed = undo_renaming(item) if undo else rename_column(item, _columns_of(config, item, {old, new}), old, new)
+    state.put_settings(ref, **changed)
+    pairs = changed["csv"]["renamed"]
+    sentences = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
+    show_line(f"{ref}: {'; '.join(sentences) or 'every column is read under the name that its file has'}")
     if item.commit:
         _instruct(config, table, {"kind": Instruct.RELOAD, "changes": Reload.KEEP})
     if open_lake(replace(item, table=versions_of(ref), folder=""), config.lake, config.catalog).head():
@@ -604,8 +612,8 @@ def _known_tables(
     state: State,
 ) -> list[TableRef]:
     "Every table of the landing or of the state."
-    known = {item.table for item in state.items()}
-    return sorted({*open_landing(config.landing).tables(known), *known})
+    tables = {item.table for item in state.items()}
+    return sorted({*open_landing(config.landing).tables(tables), *tables})
 
 
 def _check_there(
@@ -616,13 +624,13 @@ def _check_there(
     "Check that landing, state or lake know the tables. Raises `UnknownTable`."
     from dmscdc.lake.table import open_lake
 
-    known = _known_tables(config, state) if named else []
+    tables = _known_tables(config, state) if named else []
     for table in named:
         item = TableItem(table, format=config.format)
-        if table in known or open_lake(item, config.lake, config.catalog).head():
+        if table in tables or open_lake(item, config.lake, config.catalog).head():
             continue
-        near = get_close_matches(str(table), map(str, known), n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {some(map(str, known))}." if known else ""
+        close = get_close_matches(str(table), map(str, tables), n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"There are: {some(map(str, tables))}." if tables else ""
         raise UnknownTable(f"no table {table}: it is neither in the landing nor in the state nor in the lake. {hint}")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #a6821f59
@@ -636,14 +644,14 @@ def _take_back(
     if not now.lost or not (now.head and named):
         return now.lost
     table, position = now.item.table, Position.from_json(now.head.position)
-    there = {file.path for file in landing.files(table).changes}
-    gone = [path for path, _ in now.item.position.window if change_order(path) > change_order(position.last)]
-    gone = [path for path in gone if path not in there]
+    landed = {file.path for file in landing.files(table).changes}
+    missing = [path for path, _ in now.item.position.window if change_order(path) > change_order(position.last)]
+    missing = [path for path in missing if path not in landed]
     state.save_position(table, position, now.head.number, now.item.commit)
-    if not gone:
+    if not missing:
         return ""
     return (
-        f"goes on from commit {now.head.number}, {position}. {some(gone)} had been applied after it and lies in the "
+        f"goes on from commit {now.head.number}, {position}. {some(missing)} had been applied after it and lies in the "
         "landing no more: bring it back before the next pass, or reload: "
         f"dmscdc table rewind {for_shell(table)} --reload"
     )
@@ -673,8 +681,8 @@ def table_rebuild(
         else:
             now = load_state(state, table, config.lake, catalog=config.catalog)
             unsure = unsure or bool(now.lost)
-            there = f"commit {now.head.number}, {now.position}" if now.head else "no lake table"
-            show_line(f"{table}: {now.lost or there}")
+            standing = f"commit {now.head.number}, {now.position}" if now.head else "no lake table"
+            show_line(f"{table}: {now.lost or standing}")
     if unsure:
         raise typer.Exit(3)
 
@@ -687,8 +695,8 @@ def table_forget(
 ) -> None:
     "Remove a table from the state; landing and lake stay as they are."
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
-    if other := state.holder(ref):
-        raise BadSetting(f"{ref}: {other.owner} is at work on it; nothing was removed. Wait for it, see dmscdc status")
+    if holder := state.holder(ref):
+        raise BadSetting(f"{ref}: {holder.owner} is at work on it; nothing was removed. Wait for it, see dmscdc status")
     if not state.remove(ref):
         raise UnknownTable(f"{ref} is not known here; dmscdc table list shows all that are")
     show_line(f"{ref} is forgotten; its lake and its files stay where they are")
@@ -700,5 +708,5 @@ def table_init(
     config: Config,
 ) -> None:
     "Make the state where it is missing: in DynamoDB paid by request, with recovery to a point in time."
-    known = len(open_state(config.state, config.landing, create=True).items())
-    show_line(f"{config.state} is ready and knows {known:,} table{'s' * (known != 1)}")
+    number = len(open_state(config.state, config.landing, create=True).items())
+    show_line(f"{config.state} is ready and knows {number:,} table{'s' * (number != 1)}")

@@ -71,13 +71,13 @@ def tables_to_examine(
 def _unread(landing: Landing) -> list[Finding]:
     "Schemas whose tables could not be looked for, folders that can be none, and files too deep for any table."
     why, mend = "Its tables are not seen by any pass", "rights to list it"
-    found = [Finding("warning", f"schema {schema}", words, why, mend) for schema, words in landing.unread.items()]
+    findings = [Finding("warning", f"schema {schema}", words, why, mend) for schema, words in landing.unread.items()]
     why, way = "No pass looks into it", "another name (rename-table or rename-schema in the task), or another place"
     odd = landing.odd.items()
-    found += [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
+    findings += [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
     places = [str(place.root) for place in landing.places]
     deep = (too_deep(places, str(place.root), path) for place in landing.places for path in islice(place.deep, 10))
-    return found + [Finding("warning", "landing", what, "No pass reads it", mend) for what, mend in deep]
+    return findings + [Finding("warning", "landing", what, "No pass reads it", mend) for what, mend in deep]
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5b072a41
 _MIXED = "CDC_TXN-"  # how the files of transactions begin
@@ -90,15 +90,17 @@ def _first_mixed(landing: Landing) -> str:  # "" where there is none
 
 def _first_mixed_in(place: Place) -> str:
     if isinstance(place, FolderLanding):
-        found = (path for deep in ("", "*/", "*/*/") for path in place.root.glob(f"{deep}{_MIXED}*"))
-        return next((path.relative_to(place.root).as_posix() for path in found), "")
+        paths = (path for deep in ("", "*/", "*/*/") for path in place.root.glob(f"{deep}{_MIXED}*"))
+        return next((path.relative_to(place.root).as_posix() for path in paths), "")
     if not isinstance(place, BucketLanding):
         return ""
     bucket = place.bucket
     start = bucket.start
-    folders = [one["Prefix"] for page in bucket.pages(start, delimiter="/") for one in page.get("CommonPrefixes") or ()]
-    pages = (next(bucket.pages(above + _MIXED)) for above in (start, *folders))
-    return next((one["Key"] for page in pages for one in page.get("Contents") or ()), "")[len(start) :]
+    folders = [
+        entry["Prefix"] for page in bucket.pages(start, delimiter="/") for entry in page.get("CommonPrefixes") or ()
+    ]
+    pages = (next(bucket.pages(prefix + _MIXED)) for prefix in (start, *folders))
+    return next((entry["Key"] for page in pages for entry in page.get("Contents") or ()), "")[len(start) :]
 
 
 def transactions(landing: Landing, setting: str) -> list[Finding]:
@@ -123,8 +125,8 @@ _TABLES, _FOLDERS = 20, 20  # that are looked at
 def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
     "Places of the folders beside a place of the landing, and the one that holds them all."
     if isinstance(place, FolderLanding):
-        above = place.root.parent
-        return [str(one) for one in (above, *islice(sorted(above.iterdir()), _FOLDERS)) if one.is_dir()]
+        parent = place.root.parent
+        return [str(folder) for folder in (parent, *islice(sorted(parent.iterdir()), _FOLDERS)) if folder.is_dir()]
     if not isinstance(place, BucketLanding) or not place.bucket.start:  # nothing lies beside a bucket
         return []
     bucket = Bucket(place.root.rpartition("/")[0])
@@ -135,17 +137,17 @@ def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
 def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
     "Folders beside the landing with the changes of tables that have only loads in it, or the other way round."
     listings = {table: landing.files(table) for table in islice(tables, _TABLES)}
-    half = {table: found for table, found in listings.items() if bool(found.load) != bool(found.changes)}
+    half = {table: listing for table, listing in listings.items() if bool(listing.load) != bool(listing.changes)}
     yield from _in_other_letters(half)
-    ours = [str(place.root) for place in landing.places]
-    for other in dict.fromkeys(other for place in landing.places if half for other in _beside(place)):
-        there = open_landing(other)
-        fits = [table for table, here in half.items() if _is_rest(here, there.files(table))]
-        if fits and other not in ours:
+    places = [str(place.root) for place in landing.places]
+    for neighbour in dict.fromkeys(neighbour for place in landing.places if half for neighbour in _beside(place)):
+        beside = open_landing(neighbour)
+        fits = [table for table, own in half.items() if _is_rest(own, beside.files(table))]
+        if fits and neighbour not in places:
             has_load = bool(half[fits[0]].load)
             has, lacks = ("changes", "loads") if has_load else ("loads", "changes")
-            what = f"{other} has {has} of {some(list(map(str, fits)))}, of which the landing has only {lacks}"
-            mend = landing_command([*ours, other] if has_load else [other, *ours])
+            what = f"{neighbour} has {has} of {some(list(map(str, fits)))}, of which the landing has only {lacks}"
+            mend = landing_command([*places, neighbour] if has_load else [neighbour, *places])
             yield Finding("error", "landing", what, "Half of what belongs to these tables never reaches the lake", mend)
 
 
@@ -154,17 +156,17 @@ def _in_other_letters(half: dict[TableRef, Listing]) -> Iterator[Finding]:
     twins: dict[str, list[TableRef]] = {}
     for table in half:
         twins.setdefault(str(table).casefold(), []).append(table)
-    for one, other in (pair for pair in twins.values() if len(pair) == 2):
-        if _is_rest(half[one], half[other]):
-            load, changes = (one, other) if half[one].load else (other, one)
+    for twin, sibling in (pair for pair in twins.values() if len(pair) == 2):
+        if _is_rest(half[twin], half[sibling]):
+            load, changes = (twin, sibling) if half[twin].load else (sibling, twin)
             what = f"{load} has only loads and {changes} only changes; names that differ only in case are one table"
             mend = f"one name for both, by a rule of the task (convert-lowercase), or the folders of {changes} renamed"
             yield Finding("error", str(load), what, "Neither of the two tables would equal the source", mend)
 
 
-def _is_rest(here: Listing, there: Listing) -> bool:
+def _is_rest(listing: Listing, neighbour: Listing) -> bool:
     "Whether a place has the kind of files that another one lacks, and only these: with both it is another landing."
-    has, lacks = (there.changes, there.load) if here.load else (there.load, there.changes)
+    has, lacks = (neighbour.changes, neighbour.load) if listing.load else (neighbour.load, neighbour.changes)
     return bool(has) and not lacks
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5295d2f3
@@ -179,14 +181,16 @@ def examine(
         evidence = look_into(landing, item, now, settle)
     except LandingUnreachable as error:
         return [Finding("error", str(item.table), str(error), "A pass leaves the table out", error.mend)], 0
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in TABLE_CHECKS:
         try:
-            found += check(evidence)
+            findings += check(evidence)
         except Exception as error:  # of a file like no other; the other checks go on
             what = f"the check {check.__name__} ended with {type(error).__name__}: {error}"
-            found.append(Finding("note", evidence.name, what, "What it looks for is not known", "tell us of the file"))
-    return found, sum(file.size for file in evidence.listing.load + evidence.listing.changes)
+            findings.append(
+                Finding("note", evidence.name, what, "What it looks for is not known", "tell us of the file")
+            )
+    return findings, sum(file.size for file in evidence.listing.load + evidence.listing.changes)
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #3bed0e87
 def undecided(
@@ -202,8 +206,8 @@ def undecided(
     state = open_state(config.state, config.landing, ask=True)
     for item in items:
         row = status_row(read_status(item.table, config, landing, state, now))
-        known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
-        if row["verdict"] in (Verdict.ATTENTION, Verdict.REFUSED) and row["state"] != "waiting" and not known:
+        is_known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
+        if row["verdict"] in (Verdict.ATTENTION, Verdict.REFUSED) and row["state"] != "waiting" and not is_known:
             why = "It stays so until somebody has decided"
             mend = f"the command that it names, or look: {Advice.PLAN_ONLY(item.table)}"
             yield Finding("warning", str(item.table), row["words"], why, mend)
@@ -221,7 +225,7 @@ def left_to_format(config: Config, items: Iterable[TableItem]) -> Iterator[Findi
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cdbcc445
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
     "Errors first, then warnings and notes; each once, in their order."
-    return sorted(dict.fromkeys(findings), key=lambda one: SEVERITIES.index(one.severity))
+    return sorted(dict.fromkeys(findings), key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def doctor(
@@ -233,40 +237,44 @@ def doctor(
     machine: Survey | None = None,  # this one if none is given; its `landed` is filled in
 ) -> list[Finding]:
     "What will hurt. Raises `UnknownTable`, and `BadSetting` for a file that holds no settings of DMS."
-    told: list[Settings] = [one for path in settings for one in read_settings(path)]
+    task_settings: list[Settings] = [values for path in settings for values in read_settings(path)]
     running = [look_at_task(name) for name in tasks]
-    told += [one for look in running for one in look.settings]
+    task_settings += [values for look in running for values in look.settings]
     landing, now = open_landing(config.landing), time.time() if now is None else now
-    items, found = tables_to_examine(config, landing, tuple(only))
-    found += transactions(landing, config.transactions) if items else []  # an empty landing has named them
+    items, collected = tables_to_examine(config, landing, tuple(only))
+    collected += transactions(landing, config.transactions) if items else []  # an empty landing has named them
     with suppress(LandingUnreachable, OSError):  # what lies beside it may not be ours to see
-        found += other_half(landing, [item.table for item in items])
+        collected += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
-    found += [one for findings, _ in looks for one in findings]
-    errors = [one for one in found if one.severity == "error"]
-    found += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]
+    collected += [finding for findings, _ in looks for finding in findings]
+    errors = [finding for finding in collected if finding.severity == "error"]
+    collected += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]
     landed = sum(size for _, size in looks)
     for look in running:
-        seen = [*task_state(look), *(beside_landing(look, landing, landing.tables()) if items else ())]
+        noticed = [*task_state(look), *(beside_landing(look, landing, landing.tables()) if items else ())]
         chosen = {look.place, *(str(item.table) for item in items)}
-        found += [*look.unread, *(one for one in seen if not only or one.place in chosen)]
-    here = survey(config, landed) if machine is None else machine
-    found += [one for check in PLACE_CHECKS for one in check(here)]
-    return _ordered(found + [one for settings in told for check in TASK_CHECKS for one in check(settings)])
+        collected += [*look.unread, *(finding for finding in noticed if not only or finding.place in chosen)]
+    surveyed = survey(config, landed) if machine is None else machine
+    collected += [finding for check in PLACE_CHECKS for finding in check(surveyed)]
+    return _ordered(
+        collected + [finding for settings in task_settings for check in TASK_CHECKS for finding in check(settings)]
+    )
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #7db66164
 def exit_code(findings: Iterable[Finding]) -> int:
     "0, or 3 where there is an error or a warning."
-    return 3 if any(one.severity != "note" for one in findings) else 0
+    return 3 if any(finding.severity != "note" for finding in findings) else 0
 
 
 def in_short(findings: Iterable[Finding]) -> str:
     "How many of each."
-    many = Counter(one.severity for one in findings)
-    return ", ".join(count(many[severity], severity) for severity in SEVERITIES if many[severity]) or "nothing found"
+    counts = Counter(finding.severity for finding in findings)
+    return (
+        ", ".join(count(counts[severity], severity) for severity in SEVERITIES if counts[severity]) or "nothing found"
+    )
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #77073b2d
 def rows_of(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     "The findings as plain values."
-    return [dict(vars(one)) for one in findings]
+    return [dict(vars(finding)) for finding in findings]

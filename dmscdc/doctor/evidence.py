@@ -65,10 +65,10 @@ _CSV_BYTES = 1 << 20  # of a CSV file that are read
 def _of_parquet(file: RawFile, url: str) -> Sample:
     "A sample of a Parquet file. Raises `Unreadable`."
     footer = read_footer(file.path, url)
-    most = max(1, min(_ROWS, _BYTES * footer.rows // max(footer.bytes, 1)))
+    limit = max(1, min(_ROWS, _BYTES * footer.rows // max(footer.bytes, 1)))
     with in_words(file.path):
         parquet = open_raw(url, file.path)
-        batch = next(parquet.iter_batches(most, use_threads=False), None)
+        batch = next(parquet.iter_batches(limit, use_threads=False), None)
         rows = plain(pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow))
     once = {name: values for name, values in zip(reversed(rows.column_names), reversed(rows.columns))}
     rows = rows if len(once) == rows.num_columns else pa.table(once)  # a name may be there twice
@@ -82,10 +82,10 @@ def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
     how = replace(options_from(item.columns, item.csv), inserts=False)
     bad: list[BadRow] = []
     rows = first_rows(str(item.table), file.path, url, how, bad)
-    schema = tuple(Column(one.name, column_type(one.type)) for one in rows.schema)
-    whole = file.path.endswith(".csv") and file.size < _CSV_BYTES
+    schema = tuple(Column(column.name, column_type(column.type)) for column in rows.schema)
+    is_whole = file.path.endswith(".csv") and file.size < _CSV_BYTES
     footer = Footer(file.path, schema, rows.num_rows, rows.nbytes)
-    return Sample(file, footer, rows.slice(0, _ROWS), whole, bad=tuple(bad))
+    return Sample(file, footer, rows.slice(0, _ROWS), is_whole, bad=tuple(bad))
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #560186aa
 def sample(
@@ -129,10 +129,10 @@ _LOADS, _CHANGES = 4, 16  # files that are looked into
 
 def ends_of(
     files: Sequence[RawFile],
-    most: int,
+    limit: int,
 ) -> tuple[RawFile, ...]:
     "The first and the last files of a series."
-    return tuple(files) if len(files) <= most else (*files[: most - most // 2], *files[-(most // 2) :])
+    return tuple(files) if len(files) <= limit else (*files[: limit - limit // 2], *files[-(limit // 2) :])
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #b520fff1
 def look_into(
@@ -144,14 +144,16 @@ def look_into(
     "Look at one table: one listing, and the first rows of a few files. Raises `LandingUnreachable`."
     listing, suggestion, position = landing.files(item.table), None, item.position
     if position and {*listing.load} == {*position.load_files}:  # changes of an earlier load say nothing of this one
-        listing = replace(listing, changes=tuple(f for f in listing.changes if f.order > position.floor))
+        listing = replace(
+            listing, changes=tuple(change_file for change_file in listing.changes if change_file.order > position.floor)
+        )
     chosen = (*ends_of(listing.load, _LOADS), *ends_of(listing.changes, _CHANGES))
     with ThreadPoolExecutor(8) as pool:
         samples = tuple(pool.map(lambda file: sample(landing, item, file), chosen))
-    damaged = {one.file for one in samples if isinstance(one.problem, Unreadable)}
+    damaged = {entry.file for entry in samples if isinstance(entry.problem, Unreadable)}
     if not (item.key or item.insert_only or judged_by(listing) in damaged):
         with suppress(Refused, KeyError, ValueError), in_words(item.table.name):  # no rows, or a name twice
             suggestion = suggest_key(landing, item.table, listing, options_from(item.columns, item.csv))
-    load = tuple(one for one in samples if one.file in listing.load)
-    changes = tuple(one for one in samples if one.file in listing.changes)
+    load = tuple(entry for entry in samples if entry.file in listing.load)
+    changes = tuple(entry for entry in samples if entry.file in listing.changes)
     return Evidence(item, listing, landing, load, changes, suggestion, now, settle)

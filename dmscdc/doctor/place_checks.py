@@ -132,15 +132,15 @@ def is_within(
     return _parts(inner)[: len(_parts(outer))] == _parts(outer)
 
 
-def nested_places(s: Survey) -> Iterator[Finding]:
+def nested_places(survey: Survey) -> Iterator[Finding]:
     "Places of ours in the landing, and the landing in one of ours."
-    config, state = s.config, s.config.state.removeprefix("sqlite:")
-    ours = {"lake": config.lake, "archive": config.archive, "runs": config.runs}
-    ours |= {} if config.state.startswith("dynamodb:") else {"state": state}
-    for name, place in ours.items():
+    config, state = survey.config, survey.config.state.removeprefix("sqlite:")
+    places = {"lake": config.lake, "archive": config.archive, "runs": config.runs}
+    places |= {} if config.state.startswith("dynamodb:") else {"state": state}
+    for name, place in places.items():
         landed = places_of(config.landing) if place else []
-        inside = any(is_within(place, one) for one in landed)
-        if inside or name != "state" and any(is_within(one, place) for one in landed):
+        inside = any(is_within(place, landing) for landing in landed)
+        if inside or name != "state" and any(is_within(landing, place) for landing in landed):
             where = "lies in the landing" if inside else "holds the landing"
             grave = "error" if name in ("lake", "archive") else "warning"
             why = "Files of ours are taken for tables of DMS, or those of DMS for ours"
@@ -152,33 +152,33 @@ _JAVAS = {"3": (8, 11, 17), "4": (17, 21)}  # by the first number of Spark's ver
 
 
 def java_version(
-    said: str,  # by `java -version`
+    text: str,  # by `java -version`
 ) -> int:  # 17; 8 for 1.8; 0 where it says none
     "The version of Java."
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else 0
 
 
-def java_and_spark(s: Survey) -> Iterator[Finding]:
+def java_and_spark(survey: Survey) -> Iterator[Finding]:
     "Spark, and a Java that it runs on."
-    if not s.spark:
+    if not survey.spark:
         yield Finding(
             "error", "this machine", "pyspark is not installed", "Every load needs it", "pip install 'dmscdc[local]'"
         )
-    wanted, has = _JAVAS.get(s.spark[:1], _JAVAS["4"]), java_version(s.java or "")
-    need = " or ".join(map(str, wanted))
+    versions, has = _JAVAS.get(survey.spark[:1], _JAVAS["4"]), java_version(survey.java or "")
+    need = " or ".join(map(str, versions))
     mend = "apt-get install openjdk-17-jre-headless, or JAVA_HOME of another one"
-    if s.java is not None and not has:
-        what = "no Java was found" if not s.java else "Java does not say its version"
+    if survey.java is not None and not has:
+        what = "no Java was found" if not survey.java else "Java does not say its version"
         yield Finding("error", "this machine", what, f"Spark needs Java {need}", mend)
-    elif s.java is not None and has not in wanted:
-        grave = "error" if has < wanted[0] else "warning"
-        yield Finding(grave, "this machine", f"Java is {has}", f"Spark {s.spark} is made for Java {need}", mend)
+    elif survey.java is not None and has not in versions:
+        grave = "error" if has < versions[0] else "warning"
+        yield Finding(grave, "this machine", f"Java is {has}", f"Spark {survey.spark} is made for Java {need}", mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #ed7127d0
-def format_parts(s: Survey) -> Iterator[Finding]:
+def format_parts(survey: Survey) -> Iterator[Finding]:
     "The chosen format, and what Spark must fetch for it or for a bucket."
-    format = s.config.format
+    format = survey.config.format
     try:
         check_format(format)
     except FormatMissing as error:
@@ -186,66 +186,67 @@ def format_parts(s: Survey) -> Iterator[Finding]:
         yield Finding("error", "format", what, "No table can be written", str(error).rpartition(". ")[2])
     jars = []
     try:
-        jars.append(jar_of(format, s.spark.rpartition(".")[0]) if format in FORMATS and s.spark else "")
+        jars.append(jar_of(format, survey.spark.rpartition(".")[0]) if format in FORMATS and survey.spark else "")
     except FormatMissing as error:
         what, _, mend = str(error).partition(": ")
         yield Finding("error", "format", what, "No table can be written", mend)
-    if any(map(is_bucket, (*places_of(s.config.landing), s.config.lake))) and s.jars:
-        jars.append(s3a_parts(s.jars).get(OUR_JARS, ""))
-    if missing := [jar for jar in jars if jar and not has_jar(jar, s.jars)]:
+    if any(map(is_bucket, (*places_of(survey.config.landing), survey.config.lake))) and survey.jars:
+        jars.append(s3a_parts(survey.jars).get(OUR_JARS, ""))
+    if missing := [jar for jar in jars if jar and not has_jar(jar, survey.jars)]:
         what = f"Spark needs {' and '.join(missing)}, which it does not bring"
         why = "It is fetched once, with what it needs, which takes the network"
         mend = "nothing where there is a network; else put the jars into a folder, and name it in DMSCDC_JARS"
         yield Finding("note", "this machine", what, why, mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #2720b130
-def free_disk(s: Survey) -> Iterator[Finding]:
+def free_disk(survey: Survey) -> Iterator[Finding]:
     "Room for the lake."
-    if s.free is not None and s.free < 2 * s.landed:
-        what = f"{in_bytes(s.free)} are free on the disk of {s.config.lake}, the landing holds {in_bytes(s.landed)}"
+    if survey.free is not None and survey.free < 2 * survey.landed:
+        free, landed = in_bytes(survey.free), in_bytes(survey.landed)
+        what = f"{free} are free on the disk of {survey.config.lake}, the landing holds {landed}"
         why = "A reload writes the lake beside the old one; a full disk fails the run, and nothing is committed"
-        yield Finding("warning", "lake", what, why, f"room for {in_bytes(2 * s.landed)}, or another lake")
+        yield Finding("warning", "lake", what, why, f"room for {in_bytes(2 * survey.landed)}, or another lake")
 
 
-def enough_memory(s: Survey) -> Iterator[Finding]:
+def enough_memory(survey: Survey) -> Iterator[Finding]:
     "Memory for Spark's driver, if it runs here."
-    if s.memory and heap_of(s.config.driver_memory) > s.memory and s.java is not None:
-        what = f"driver_memory is {s.config.driver_memory}, this machine has {in_bytes(s.memory)}"
+    if survey.memory and heap_of(survey.config.driver_memory) > survey.memory and survey.java is not None:
+        what = f"driver_memory is {survey.config.driver_memory}, this machine has {in_bytes(survey.memory)}"
         why = "The system ends Spark in the middle of a load, at the latest when it is full"
-        mend = f"driver_memory of {max(1, s.memory // 2 >> 30)}g or less in dmscdc.toml"
+        mend = f"driver_memory of {max(1, survey.memory // 2 >> 30)}g or less in dmscdc.toml"
         yield Finding("error", "driver_memory", what, why, mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #c874b87d
 _APART = 60.0  # seconds
 
 
-def right_time(s: Survey) -> Iterator[Finding]:
+def right_time(survey: Survey) -> Iterator[Finding]:
     "This clock and that of S3."
-    if s.ahead is not None and abs(s.ahead) > _APART:
-        what = f"this clock is {abs(s.ahead):,.0f} s {'ahead of' if s.ahead > 0 else 'behind'} that of S3"
+    if survey.ahead is not None and abs(survey.ahead) > _APART:
+        what = f"this clock is {abs(survey.ahead):,.0f} s {'ahead of' if survey.ahead > 0 else 'behind'} that of S3"
         why = "Leases and late files are judged by it, and S3 refuses requests that are 15 minutes apart"
         yield Finding("warning", "this machine", what, why, "set the clock: timedatectl set-ntp true")
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #e8b72a94
 def _try_folder(folder: Path) -> None:
     "Write and remove a file. Raises `OSError`."
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    created = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(prefix="doctor-", dir=folder) as file:
             file.write(b"dmscdc doctor")
             file.flush()
     finally:
-        for place in (place for place in made if place.exists()):
+        for place in (place for place in created if place.exists()):
             place.rmdir()
 
 
 def _try_bucket(url: str) -> None:
     "Write and remove an object."
     bucket, prefix = split_url(url)
-    there = {"Bucket": bucket, "Key": f"{prefix}/doctor-{secrets.token_hex(6)}".lstrip("/")}
-    client("s3").put_object(**there, Body=b"dmscdc doctor")
-    client("s3").delete_object(**there)
+    target = {"Bucket": bucket, "Key": f"{prefix}/doctor-{secrets.token_hex(6)}".lstrip("/")}
+    client("s3").put_object(**target, Body=b"dmscdc doctor")
+    client("s3").delete_object(**target)
 
 
 def _try_state(state: str) -> None:
@@ -270,9 +271,9 @@ _NEEDS = {  # in AWS
 }
 
 
-def rights(s: Survey) -> Iterator[Finding]:
+def rights(survey: Survey) -> Iterator[Finding]:
     "Rights on lake, runs and state, tried."
-    config = s.config
+    config = survey.config
     tries: Mapping[str, tuple[str, Callable[[], Any]]] = {
         "lake": (config.lake, lambda: _try_place(f"{config.lake.rstrip('/')}/{OURS}")),
         "runs": (config.runs, lambda: _try_place(config.runs)),
@@ -280,8 +281,8 @@ def rights(s: Survey) -> Iterator[Finding]:
     }
     for name, (place, attempt) in tries.items():
         far = is_bucket(place) or place.startswith("dynamodb:")
-        here = place.removeprefix("sqlite:")
-        if not place.startswith("dynamodb:") and any(is_within(here, one) for one in places_of(config.landing)):
+        path = place.removeprefix("sqlite:")
+        if not place.startswith("dynamodb:") and any(is_within(path, landing) for landing in places_of(config.landing)):
             continue  # we never write there
         try:
             attempt()
@@ -296,18 +297,18 @@ def rights(s: Survey) -> Iterator[Finding]:
             yield Finding("error", name, what, "Every pass writes there", mend)
 
 
-def writers(s: Survey) -> Iterator[Finding]:
+def writers(survey: Survey) -> Iterator[Finding]:
     "Places on this machine that somebody else owns, or that everybody may write into."
-    config = s.config
+    config = survey.config
     for name, place in {"lake": config.lake, "runs": config.runs, "state": config.state}.items():
-        here = Path(place.removeprefix("sqlite:"))
-        if is_bucket(place) or place.startswith("dynamodb:") or not here.exists():
+        path = Path(place.removeprefix("sqlite:"))
+        if is_bucket(place) or place.startswith("dynamodb:") or not path.exists():
             continue
-        found = here.stat()
-        what = "everybody may write there" if found.st_mode & 0o002 else ""
-        what = what if found.st_uid in (os.getuid(), 0) else f"it belongs to another user (number {found.st_uid})"
+        status = path.stat()
+        what = "everybody may write there" if status.st_mode & 0o002 else ""
+        what = what if status.st_uid in (os.getuid(), 0) else f"it belongs to another user (number {status.st_uid})"
         if what:
-            mend = f"chmod -R o-w {for_shell(str(here))}, or chown, or another place"
+            mend = f"chmod -R o-w {for_shell(str(path))}, or chown, or another place"
             why = "Who writes there decides what lake and reports say"
             yield Finding("warning", name, f"{place}: {what}", why, mend)
 
@@ -341,9 +342,13 @@ def _rules(bucket: str) -> list[dict[str, Any]] | None:  # None: it keeps no old
         return []
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #30bcc86f
-def old_versions(s: Survey) -> Iterator[Finding]:
+def old_versions(survey: Survey) -> Iterator[Finding]:
     "Buckets that keep every old version for ever."
-    places = [one for one in (*places_of(s.config.landing), s.config.lake, s.config.runs) if is_bucket(one)]
+    places = [
+        location
+        for location in (*places_of(survey.config.landing), survey.config.lake, survey.config.runs)
+        if is_bucket(location)
+    ]
     for bucket in dict.fromkeys(split_url(place)[0] for place in places):
         try:
             rules = _rules(bucket)
@@ -355,10 +360,12 @@ def old_versions(s: Survey) -> Iterator[Finding]:
             mend = "s3:GetBucketVersioning and s3:GetLifecycleConfiguration for us, or look yourself"
             yield Finding("note", f"s3://{bucket}", what, why, mend)
             continue
-        mine = [split_url(place)[1] for place in places if split_url(place)[0] == bucket]
-        kept = [prefix for prefix in mine if rules is not None and not any(_expires(rule, prefix) for rule in rules)]
-        if kept:
-            what = f"it has versioning, and no rule ends old versions of {', '.join(kept) or 'its objects'}"
+        prefixes = [split_url(place)[1] for place in places if split_url(place)[0] == bucket]
+        unending = [
+            prefix for prefix in prefixes if rules is not None and not any(_expires(rule, prefix) for rule in rules)
+        ]
+        if unending:
+            what = f"it has versioning, and no rule ends old versions of {', '.join(unending) or 'its objects'}"
             why = "What a reload replaces stays there, and costs, for ever"
             mend = f"aws s3api put-bucket-lifecycle-configuration --bucket {bucket}, with NoncurrentVersionExpiration"
             yield Finding("warning", f"s3://{bucket}", what, why, mend)

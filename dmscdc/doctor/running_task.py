@@ -38,8 +38,8 @@ class TaskLook:
     @property
     def renames(self) -> bool:
         "Rules of the task give tables or schemas other names."
-        mappings = (one for one in self.settings if one.kind == "mappings")
-        rules = [rule for one in mappings for rule in one.get("rules", ()) if isinstance(rule, dict)]
+        mappings = (mapping for mapping in self.settings if mapping.kind == "mappings")
+        rules = [rule for mapping in mappings for rule in mapping.get("rules", ()) if isinstance(rule, dict)]
         changed = [rule for rule in rules if rule.get("rule-type") == "transformation"]
         return any(rule.get("rule-target") in ("schema", "table") for rule in changed)
 
@@ -72,14 +72,14 @@ def look_at_task(
     by = "replication-task-arn" if name.startswith("arn:") else "replication-task-id"
     try:
         dms = dms or client("dms")
-        found = dms.describe_replication_tasks(Filters=[{"Name": by, "Values": [name]}])["ReplicationTasks"]
+        found_tasks = dms.describe_replication_tasks(Filters=[{"Name": by, "Values": [name]}])["ReplicationTasks"]
     except (BotoCoreError, ClientError) as error:
         if code_of(error) != "ResourceNotFoundFault":
             raise BadSetting(f"DMS was asked for the task {name} and answers: {error}") from error
-        found = []
-    if not found:
+        found_tasks = []
+    if not found_tasks:
         raise BadSetting(f"DMS knows no task {name} here; it has: aws dms describe-replication-tasks")
-    task = found[0]
+    task = found_tasks[0]
     unread: list[Finding] = []
     settings: list[Settings] = []
     tables: list[Mapping[str, Any]] = []
@@ -91,12 +91,12 @@ def look_at_task(
     except ClientError as error:
         unread.append(_unanswered(place, "DescribeEndpoints", error))
     try:
-        asked = {"ReplicationTaskArn": task["ReplicationTaskArn"]}
-        tables += _pages(dms.describe_table_statistics, "TableStatistics", **asked)
+        arguments = {"ReplicationTaskArn": task["ReplicationTaskArn"]}
+        tables += _pages(dms.describe_table_statistics, "TableStatistics", **arguments)
     except ClientError as error:
         unread.append(_unanswered(place, "DescribeTableStatistics", error))
-    told = (str(task.get("Status", "")), str(task.get("LastFailureMessage") or task.get("StopReason") or ""))
-    return TaskLook(place, *told, tuple(settings), tuple(tables), tuple(unread))
+    state = (str(task.get("Status", "")), str(task.get("LastFailureMessage") or task.get("StopReason") or ""))
+    return TaskLook(place, *state, tuple(settings), tuple(tables), tuple(unread))
 
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #1c961ee6
 _STANDS = ("Table error", "Table cancelled", "Table does not exist")  # DMS copies such a table no more
@@ -109,8 +109,8 @@ def _name(table: Mapping[str, Any]) -> str:
 def task_state(look: TaskLook) -> Iterator[Finding]:
     "A task that does not run, and tables that it does not copy."
     if look.status not in ("running", "starting"):
-        said = f"the task is {look.status or 'in no known state'}" + (f": {look.failure}" if look.failure else "")
-        yield Finding("warning", look.place, said, "No change comes until it runs", "resume it in DMS")
+        words = f"the task is {look.status or 'in no known state'}" + (f": {look.failure}" if look.failure else "")
+        yield Finding("warning", look.place, words, "No change comes until it runs", "resume it in DMS")
     for table in look.tables:
         state, bad = str(table.get("TableState") or ""), int(table.get("FullLoadErrorRows") or 0)
         if state in _STANDS:
@@ -165,12 +165,12 @@ def beside_landing(
     "Where the landing is not what DMS says that it has written."
     if look.renames:
         return
-    known = set(tables)
-    for one in look.tables:
-        ref, changes = TableRef(str(one.get("SchemaName")), str(one.get("TableName"))), 0
-        loaded, finished = int(one.get("FullLoadRows") or 0), str(one.get("TableState")) == "Table completed"
-        changes = sum(int(one.get(name) or 0) for name in ("Inserts", "Updates", "Deletes"))
-        files = landing.files(ref) if ref in known else Listing()
+    landed = set(tables)
+    for counts in look.tables:
+        ref, changes = TableRef(str(counts.get("SchemaName")), str(counts.get("TableName"))), 0
+        loaded, finished = int(counts.get("FullLoadRows") or 0), str(counts.get("TableState")) == "Table completed"
+        changes = sum(int(counts.get(name) or 0) for name in ("Inserts", "Updates", "Deletes"))
+        files = landing.files(ref) if ref in landed else Listing()
         if not (loaded or changes) or not finished:
             continue
         if files.is_empty:

@@ -45,45 +45,51 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key',
            'two_tasks', 'strangers', 'from_the_future']
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
-def unreadable(e: Evidence) -> Iterator[Finding]:
+def unreadable(evidence: Evidence) -> Iterator[Finding]:
     "Files and rows that are damaged or do not fit, or that we may not read."
-    aside, setting = e.item.bad_rows == "aside", f"{Advice.SET(e.name, '--bad-rows aside')}"
-    on = "" if aside else f"; or go on without what is bad: {setting}"
+    is_aside, setting = evidence.item.bad_rows == "aside", f"{Advice.SET(evidence.name, '--bad-rows aside')}"
+    on = "" if is_aside else f"; or go on without what is bad: {setting}"
     refused = "The batch is refused whole, and later files of the table wait"
-    why = "The file is put aside, and the table goes on without it" if aside else refused
-    for one in (one for one in e.samples if isinstance(one.problem, Unreadable)):
-        what, *ways = re.split(r"\. (?=If |Map )", str(one.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
-        yield Finding("error", e.name, what, why, ways[0] if ways else f"{WAY}{on}")
-    for one in (one for one in e.samples if one.bad):
-        rows = [f"{place_of(bad)}: {bad.reason}" for bad in one.bad]
-        mend = f"The file, or the table's definition: {Advice.COLUMNS(e.name, '--ddl FILE')}{on}"
-        why = "Such rows are put aside, and the table goes on without them" if aside else refused
-        yield Finding("error", e.name, some(rows), why, mend)
+    why = "The file is put aside, and the table goes on without it" if is_aside else refused
+    for sample in (sample for sample in evidence.samples if isinstance(sample.problem, Unreadable)):
+        what, *ways = re.split(r"\. (?=If |Map )", str(sample.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
+        yield Finding("error", evidence.name, what, why, ways[0] if ways else f"{WAY}{on}")
+    for sample in (sample for sample in evidence.samples if sample.bad):
+        rows = [f"{place_of(bad)}: {bad.reason}" for bad in sample.bad]
+        mend = f"The file, or the table's definition: {Advice.COLUMNS(evidence.name, '--ddl FILE')}{on}"
+        why = "Such rows are put aside, and the table goes on without them" if is_aside else refused
+        yield Finding("error", evidence.name, some(rows), why, mend)
 
 
-def undefined(e: Evidence) -> Iterator[Finding]:
+def undefined(evidence: Evidence) -> Iterator[Finding]:
     "CSV files whose columns have no names, or no types."
-    files = [one for one in e.samples if is_csv(one.file.path)]
-    refused = [one for one in files if one.problem and not isinstance(one.problem, Unreadable)]
-    mend = f"{Advice.COLUMNS(e.name, '--ddl FILE')}"
+    files = [sample for sample in evidence.samples if is_csv(sample.file.path)]
+    refused = [sample for sample in files if sample.problem and not isinstance(sample.problem, Unreadable)]
+    mend = f"{Advice.COLUMNS(evidence.name, '--ddl FILE')}"
     if refused:
         what = f"{refused[0].file.path} is read as CSV without a header, and the table has no definition"
         mend = refused[0].problem.way if isinstance(refused[0].problem, Nameless) else mend
-        yield Finding("error", e.name, what, "Names and types are never guessed from data; the load is refused", mend)
-    elif files and not e.item.columns:
+        yield Finding(
+            "error", evidence.name, what, "Names and types are never guessed from data; the load is refused", mend
+        )
+    elif files and not evidence.item.columns:
         what = f"{files[0].file.path} is CSV, and the table has no definition"
-        yield Finding("note", e.name, what, "All its columns become texts, also numbers and times", mend)
+        yield Finding("note", evidence.name, what, "All its columns become texts, also numbers and times", mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #397d47e3
-def no_key(e: Evidence) -> Iterator[Finding]:
+def no_key(evidence: Evidence) -> Iterator[Finding]:
     "Nobody has said what identifies a row."
-    if e.item.key or e.item.insert_only or any(one.severity == "error" for one in undefined(e)):
+    if (
+        evidence.item.key
+        or evidence.item.insert_only
+        or any(finding.severity == "error" for finding in undefined(evidence))
+    ):
         return  # a definition brings the key along
-    guess = e.suggestion
-    seen = f" (the data suggests {guess.words})" if guess and guess.key else ""
-    mend = guess.command if guess else f"{Advice.SET(e.name, '--key COLUMN')}"
+    guess = evidence.suggestion
+    hint = f" (the data suggests {guess.words})" if guess and guess.key else ""
+    mend = guess.command if guess else f"{Advice.SET(evidence.name, '--key COLUMN')}"
     why = "DMS's files do not name it, and a pass leaves the table out until it is set"
-    yield Finding("warning", e.name, f"its key is not known{seen}", why, mend)
+    yield Finding("warning", evidence.name, f"its key is not known{hint}", why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #41fff066
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?")
@@ -94,11 +100,11 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _stamps(one: Sample, name: str) -> list[str]:
+def _stamps(sample: Sample, name: str) -> list[str]:
     "The times in a column of text; none where a value is no time."
-    if name not in one.names or not _is_text(one.rows[name].type):
+    if name not in sample.names or not _is_text(sample.rows[name].type):
         return []
-    values = [value for value in one.rows[name].to_pylist() if value is not None]
+    values = [value for value in sample.rows[name].to_pylist() if value is not None]
     return values if all(map(_STAMP.fullmatch, values)) else []
 
 
@@ -106,25 +112,25 @@ def stamp_column(
     samples: Iterable[Sample],  # of change files
 ) -> str:  # "" where there is none
     "The timestamp column that DMS adds: the first one behind `Op`, in all files, with a time in every row."
-    samples = [one for one in samples if one.rows.num_rows]
-    first = {next((name for name in one.names if name != OP), "") for one in samples}
-    return next(iter(first)) if len(first) == 1 and all(_stamps(one, *first) for one in samples) else ""
+    samples = [sample for sample in samples if sample.rows.num_rows]
+    columns = {next((name for name in sample.names if name != OP), "") for sample in samples}
+    return next(iter(columns)) if len(columns) == 1 and all(_stamps(sample, *columns) for sample in samples) else ""
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #dec4e019
-def _has_sequence(one: Sample) -> bool:
+def _has_sequence(sample: Sample) -> bool:
     "Whether a sample of a change file has a change sequence."
-    named = [name for name in one.names if name.upper() == STANDARD]
-    if named and stored(Column(named[0], column_type(one.rows[named[0]].type))).type == "string":
+    named = [name for name in sample.names if name.upper() == STANDARD]
+    if named and stored(Column(named[0], column_type(sample.rows[named[0]].type))).type == "string":
         return True
-    able = [name for name in one.names if may_hold_sequence(Column(name, column_type(one.rows[name].type)))]
-    some_rows = one.rows.select(able).slice(0, 5).to_pylist()
-    return any(all(is_sequence(row[name], name, one.file.name) for row in some_rows) for name in able)
+    able = [name for name in sample.names if may_hold_sequence(Column(name, column_type(sample.rows[name].type)))]
+    some_rows = sample.rows.select(able).slice(0, 5).to_pylist()
+    return any(all(is_sequence(row[name], name, sample.file.name) for row in some_rows) for name in able)
 
 
-def no_sequence(e: Evidence) -> Iterator[Finding]:
+def no_sequence(evidence: Evidence) -> Iterator[Finding]:
     "Change files without a change sequence."
-    samples = [one for one in e.changes if one.rows.num_rows]
-    without = [one for one in samples if not _has_sequence(one)]
+    samples = [sample for sample in evidence.changes if sample.rows.num_rows]
+    without = [sample for sample in samples if not _has_sequence(sample)]
     if not without:
         return
     what, column = f"{without[0].file.path} has no change sequence ({STANDARD})", stamp_column(samples)
@@ -132,59 +138,65 @@ def no_sequence(e: Evidence) -> Iterator[Finding]:
     cells = [(name, in_python(rows[name][0]), str(rows[name].type)) for name in rows.column_names]
     if odd := next(filter(None, (odd_sequence(value, name, kind, file.name) for name, value, kind in cells)), ""):
         what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
-    stamps = [stamp for one in samples for stamp in _stamps(one, column)]
+    stamps = [stamp for sample in samples for stamp in _stamps(sample, column)]
     if len(stamps) > 1 and not any(re.search(r"\.\d*[1-9]", stamp) for stamp in stamps):
         why = (
             f"The times in {column} are whole seconds, so they do not order the changes of one second. We take the "
             "order of files and rows; whoever sorts by time may take an old value for the newest"
         )
-        yield Finding("warning", e.name, what, why, SEQUENCE_RULE)
+        yield Finding("warning", evidence.name, what, why, SEQUENCE_RULE)
     else:
         why = "Only files and rows say the order, and a file that is late or from a second task is not noticed by it"
-        yield Finding("note", e.name, what, why, SEQUENCE_RULE)
+        yield Finding("note", evidence.name, what, why, SEQUENCE_RULE)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #c14738ae
 _MANY = 1_000  # changes after which a delete is missed
 
 
-def operations(e: Evidence) -> Iterator[Finding]:
+def operations(evidence: Evidence) -> Iterator[Finding]:
     "Change files that do not say what their rows did, or in which deletes never come."
-    samples = [one for one in e.changes if one.rows.num_rows]
-    without = [one for one in samples if OP not in one.names]
+    samples = [sample for sample in evidence.changes if sample.rows.num_rows]
+    without = [sample for sample in samples if OP not in sample.names]
     mend = "CdcInsertsOnly=false at the DMS endpoint, and reload the table"
     if without:
-        said = bool(e.item.csv.get("inserts"))
+        is_declared = bool(evidence.item.csv.get("inserts"))
         why = "Updates and deletes of the source never come" + (
-            "" if said else ", and what its rows did is not known: the file is refused"
+            "" if is_declared else ", and what its rows did is not known: the file is refused"
         )
-        ways = "" if said else f". If it is meant: {Advice.SET(e.name, '--csv inserts=true')}"
+        ways = "" if is_declared else f". If it is meant: {Advice.SET(evidence.name, '--csv inserts=true')}"
         what = f"{without[0].file.path} has no column Op (CdcInsertsOnly)"
-        yield Finding("note" if said else "error", e.name, what, why, mend + ways)
-    told = {(bad.path, bad.row) for one in samples for bad in one.bad}  # by `unreadable`
-    listed = [(one.file.path, one.rows[OP].to_pylist()) for one in samples if OP in one.names]
-    ops = [(path, row, op) for path, values in listed for row, op in enumerate(values) if (path, row) not in told]
-    found = Counter(op for *_, op in ops)
+        yield Finding("note" if is_declared else "error", evidence.name, what, why, mend + ways)
+    reported = {(bad.path, bad.row) for sample in samples for bad in sample.bad}  # by `unreadable`
+    listed = [(sample.file.path, sample.rows[OP].to_pylist()) for sample in samples if OP in sample.names]
+    ops = [(path, row, op) for path, values in listed for row, op in enumerate(values) if (path, row) not in reported]
+    counts = Counter(op for *_, op in ops)
     if emptied := [f"row {row + 1:,} of {path}" for path, row, op in ops if op == "T"]:
-        follows, set_it = e.item.when_gone == "empty", Advice.SET(e.name)
+        follows, set_it = evidence.item.when_gone == "empty", Advice.SET(evidence.name)
         why = "The table loses its rows there" if follows else "Its batch is refused until somebody says what it means"
         mend = "" if follows else f"{set_it} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
-        yield Finding("note" if follows else "error", e.name, f"{some(emptied)} says TRUNCATE ({OP} T)", why, mend)
+        yield Finding(
+            "note" if follows else "error", evidence.name, f"{some(emptied)} says TRUNCATE ({OP} T)", why, mend
+        )
     bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in (*OPS, "T")]
     if odd := [f"{place}: {OP} is {'null' if op is None else repr(op)}" for place, op in bad]:
-        aside = e.item.bad_rows == "aside"
-        why = f"Only I, U and D can be applied; {'such rows are put aside' if aside else 'the batch is refused'}"
-        yield Finding("error", e.name, some(odd), why, WAY)
-    elif e.item.insert_only and not e.item.key and (lies := sum(keyless_changes(one.rows).total() for one in samples)):
-        many = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
-        what = f"{many} in its change files, and it has no key"
+        is_aside = evidence.item.bad_rows == "aside"
+        why = f"Only I, U and D can be applied; {'such rows are put aside' if is_aside else 'the batch is refused'}"
+        yield Finding("error", evidence.name, some(odd), why, WAY)
+    elif (
+        evidence.item.insert_only
+        and not evidence.item.key
+        and (lies := sum(keyless_changes(sample.rows).total() for sample in samples))
+    ):
+        changes = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
+        what = f"{changes} in its change files, and it has no key"
         why = "Without a key they are put aside, and the table keeps the rows that they changed"
-        mend = f"{Advice.SET(e.name, '--key …')}, if columns identify its rows; else a rule of the task"
-        yield Finding("warning", e.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
-    elif found.total() >= _MANY and not found["D"] and not e.item.insert_only:
-        setting = "CdcInsertsAndUpdates" if found["U"] else "CdcInsertsOnly"
-        what = f"no delete among {found.total():,} changes{'' if found['U'] else ', and no update'}"
-        why = f"With {setting}=true the source's deletes{'' if found['U'] else ' and updates'} never come"
-        yield Finding("note", e.name, what, why, f"{setting}=false at the DMS endpoint, if the source has them")
+        mend = f"{Advice.SET(evidence.name, '--key …')}, if columns identify its rows; else a rule of the task"
+        yield Finding("warning", evidence.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
+    elif counts.total() >= _MANY and not counts["D"] and not evidence.item.insert_only:
+        setting = "CdcInsertsAndUpdates" if counts["U"] else "CdcInsertsOnly"
+        what = f"no delete among {counts.total():,} changes{'' if counts['U'] else ', and no update'}"
+        why = f"With {setting}=true the source's deletes{'' if counts['U'] else ' and updates'} never come"
+        yield Finding("note", evidence.name, what, why, f"{setting}=false at the DMS endpoint, if the source has them")
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #509232b7
 _KEYS = 1_000_000  # rows of a load of which the keys are read
@@ -192,69 +204,73 @@ _KEYS = 1_000_000  # rows of a load of which the keys are read
 
 def _keys_of(rows: pa.Table, key: tuple[str, ...]) -> list[tuple]:
     "The keys of rows; a NaN equals itself, as it does in the lake."
-    found = ([None if value != value else value for value in rows[name].to_pylist()] for name in key)
-    return list(zip(*found))
+    columns = ([None if value != value else value for value in rows[name].to_pylist()] for name in key)
+    return list(zip(*columns))
 
 
-def _loaded(e: Evidence) -> set[tuple] | None:
+def _loaded(evidence: Evidence) -> set[tuple] | None:
     "The keys of all load rows; None where they are not known or too many."
-    if not e.load or len(e.load) < len(e.listing.load) or any(one.problem for one in e.load):
+    if (
+        not evidence.load
+        or len(evidence.load) < len(evidence.listing.load)
+        or any(sample.problem for sample in evidence.load)
+    ):
         return None
-    rows = sum(one.footer.rows for one in e.load if one.footer)
-    if rows > _KEYS or any(set(e.key) - set(one.names) for one in e.load):
+    rows = sum(sample.footer.rows for sample in evidence.load if sample.footer)
+    if rows > _KEYS or any(set(evidence.key) - set(sample.names) for sample in evidence.load):
         return None
-    found: set[tuple] = set()
-    for one in e.load:
-        if is_csv(one.file.path) and not one.whole:
+    keys: set[tuple] = set()
+    for sample in evidence.load:
+        if is_csv(sample.file.path) and not sample.whole:
             return None
-        rows = one.rows
-        if not one.whole:
-            url = e.landing.url(e.item.table, one.file.path)
-            rows = read_raw(open_raw(url, one.file.path), one.file.path, e.key)
-        found.update(_keys_of(rows, e.key))
-    return found
+        rows = sample.rows
+        if not sample.whole:
+            url = evidence.landing.url(evidence.item.table, sample.file.path)
+            rows = read_raw(open_raw(url, sample.file.path), sample.file.path, evidence.key)
+        keys.update(_keys_of(rows, evidence.key))
+    return keys
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #85242f5f
-def key_changes(e: Evidence) -> Iterator[Finding]:
+def key_changes(evidence: Evidence) -> Iterator[Finding]:
     "Updates of keys that were never loaded or inserted, where no before image names the old one."
     try:
-        keys = _loaded(e) if e.key else None
+        keys = _loaded(evidence) if evidence.key else None
     except Refused:  # its sample says why, if it is in the first rows
         return
     if keys is None:
         return
-    first = list(zip(e.changes, e.listing.changes))
-    known = [one for one, _ in takewhile(lambda pair: pair[0].file == pair[1] and pair[0].whole, first)]
+    pairs = list(zip(evidence.changes, evidence.listing.changes))
+    leading = [sample for sample, _ in takewhile(lambda pair: pair[0].file == pair[1] and pair[0].whole, pairs)]
     strange: list[tuple[str, tuple]] = []
-    for one in takewhile(lambda one: {OP, *e.key} <= set(one.names), known):
-        if any(name.upper() == f"BI_{key}".upper() for name in one.names for key in e.key):
+    for sample in takewhile(lambda sample: {OP, *evidence.key} <= set(sample.names), leading):
+        if any(name.upper() == f"BI_{key}".upper() for name in sample.names for key in evidence.key):
             return
-        for op, values in zip(one.rows[OP].to_pylist(), _keys_of(one.rows, e.key)):
+        for op, values in zip(sample.rows[OP].to_pylist(), _keys_of(sample.rows, evidence.key)):
             if op == "U" and values not in keys:
-                strange.append((one.file.path, values))
+                strange.append((sample.file.path, values))
             keys.add(values)
     if strange:
         path, values = strange[0]
-        shown = ",".join(f"{name}={value}" for name, value in zip(e.key, values))
-        what = f"{count(len(strange), 'update')} of keys that no row had before (first {shown} in {path})"
+        example = ",".join(f"{name}={value}" for name, value in zip(evidence.key, values))
+        what = f"{count(len(strange), 'update')} of keys that no row had before (first {example} in {path})"
         why = "A change of the key comes as one update with the new key; the row of the old key stays in the lake"
         mend = (
             "a rule of the task, add-before-image-columns (column-prefix BI_, column-filter pk-only); then "
-            f"{Advice.RECONCILE(e.name)} names the rows that are left"
+            f"{Advice.RECONCILE(evidence.name)} names the rows that are left"
         )
-        yield Finding("warning", e.name, what, why, mend)
+        yield Finding("warning", evidence.name, what, why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #59cd110e
-def late_stamps(e: Evidence) -> Iterator[Finding]:
+def late_stamps(evidence: Evidence) -> Iterator[Finding]:
     "Load rows that are stamped later than the first changes."
-    column = stamp_column(e.changes)
-    loaded = [stamp for one in e.load for stamp in _stamps(one, column)]
-    changed = [stamp for one in e.changes for stamp in _stamps(one, column)]
+    column = stamp_column(evidence.changes)
+    loaded = [stamp for sample in evidence.load for stamp in _stamps(sample, column)]
+    changed = [stamp for sample in evidence.changes for stamp in _stamps(sample, column)]
     if not loaded or not changed or max(loaded) <= min(changed):
         return
     what = f"load rows are stamped until {max(loaded)} in {column}, the first change {min(changed)}"
     why = "Whoever sorts by this column puts a load row on top of a newer change; we never sort by it"
-    yield Finding("warning", e.name, what, why, "UseTaskStartTimeForFullLoadTimestamp=true at the DMS endpoint")
+    yield Finding("warning", evidence.name, what, why, "UseTaskStartTimeForFullLoadTimestamp=true at the DMS endpoint")
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #bdcefaca
 def _longest(values: pa.ChunkedArray) -> Iterator[tuple[int, int, str]]:
@@ -266,24 +282,26 @@ def _longest(values: pa.ChunkedArray) -> Iterator[tuple[int, int, str]]:
         yield top, pc.sum(pc.equal(lengths, top)).as_py() or 0, unit
 
 
-def cut_values(e: Evidence) -> Iterator[Finding]:
+def cut_values(evidence: Evidence) -> Iterator[Finding]:
     "Columns whose longest values are all equally long, a whole number of kilobytes."
-    names = dict.fromkeys(name for one in e.samples for name in one.names if name != OP)
+    names = dict.fromkeys(name for sample in evidence.samples for name in sample.names if name != OP)
     for name in names:
-        columns = [one.rows[name] for one in e.samples if name in one.names]
-        kinds = [one for one in columns if _is_text(one.type) or pa.types.is_binary(one.type)]
-        if not kinds or any(one.type != kinds[0].type for one in kinds):
+        columns = [sample.rows[name] for sample in evidence.samples if name in sample.names]
+        kinds = [column for column in columns if _is_text(column.type) or pa.types.is_binary(column.type)]
+        if not kinds or any(column.type != kinds[0].type for column in kinds):
             continue
-        values = pa.chunked_array([chunk for one in kinds for chunk in one.chunks], kinds[0].type)
-        for length, many, unit in _longest(values):
-            if many > 1 and length and length % 1024 == 0:
-                what = f"column {name}: the {many:,} longest values have exactly {length:,} {unit} ({length >> 10} KB)"
+        values = pa.chunked_array([chunk for column in kinds for chunk in column.chunks], kinds[0].type)
+        for length, number, unit in _longest(values):
+            if number > 1 and length and length % 1024 == 0:
+                what = (
+                    f"column {name}: the {number:,} longest values have exactly {length:,} {unit} ({length >> 10} KB)"
+                )
                 why = "Longer ones seem to be cut at LobMaxSize, without more than a line in the log of DMS"
                 mend = (
                     f"LobMaxSize of the task above {length >> 10}, and reload the table; FailTasksOnLobTruncation="
                     "true stops the task instead"
                 )
-                yield Finding("warning", e.name, what, why, mend)
+                yield Finding("warning", evidence.name, what, why, mend)
                 break
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d9b5623f
@@ -298,12 +316,14 @@ def _is_used(values: pa.ChunkedArray, digit: int) -> bool:
     return not pc.all(pc.equal(values, pc.round(values, digit - 1, "towards_zero"))).as_py()
 
 
-def unbounded_numbers(e: Evidence) -> Iterator[Finding]:
+def unbounded_numbers(evidence: Evidence) -> Iterator[Finding]:
     "Decimals with the digits that DMS gives to numbers without digits of their own."
     columns: dict[str, list[pa.ChunkedArray]] = {}
-    for f, values in ((f, values) for one in e.samples for f, values in zip(one.rows.schema, one.rows.columns)):
-        if pa.types.is_decimal(f.type) and (f.type.precision, f.type.scale) in _UNBOUNDED:
-            columns.setdefault(f.name, []).append(values.drop_null())
+    for field, values in (
+        (field, values) for sample in evidence.samples for field, values in zip(sample.rows.schema, sample.rows.columns)
+    ):
+        if pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) in _UNBOUNDED:
+            columns.setdefault(field.name, []).append(values.drop_null())
     for name, parts in columns.items():
         digits = (parts[0].type.precision, parts[0].type.scale)
         parts = [values for values in parts if len(values)]
@@ -311,40 +331,46 @@ def unbounded_numbers(e: Evidence) -> Iterator[Finding]:
         what = f"column {name} is decimal({digits[0]},{digits[1]}), as DMS writes a number of {source} without digits"
         if parts and not any(_is_used(values, 1) for values in parts):
             why = f"All values seen are whole; one with more than {digits[1]} digits behind the point would be cut"
-            yield Finding("note", e.name, what, why, mend)
+            yield Finding("note", evidence.name, what, why, mend)
         elif any(_is_used(values, digits[1]) for values in parts):
             why = "Values use the last digit behind the point, so further ones may have been cut"
-            yield Finding("warning", e.name, what, why, f"{mend}; then reload the table")
+            yield Finding("warning", evidence.name, what, why, f"{mend}; then reload the table")
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #991af9d6
-def columns_differ(e: Evidence) -> Iterator[Finding]:
+def columns_differ(evidence: Evidence) -> Iterator[Finding]:
     "Files of one table with different columns or types."
-    footers = [one.footer for one in e.samples if one.footer and one.footer.schema]
+    footers = [sample.footer for sample in evidence.samples if sample.footer and sample.footer.schema]
     if not footers:
         return
-    first: Schema = tuple(stored(c) for c in footers[0].schema if c.name != OP)
-    again = f"{Advice.RELOAD(e.name)}"
+    schema: Schema = tuple(stored(column) for column in footers[0].schema if column.name != OP)
+    reload = f"{Advice.RELOAD(evidence.name)}"
     try:
-        evolution = evolve(e.name, first, footers)
-        check_case(e.name, evolution.schema, footers, (), e.item.op_column)
-        check_key(e.name, (*evolution.schema, Column(OP, "string")), e.item.key, footers)
+        evolution = evolve(evidence.name, schema, footers)
+        check_case(evidence.name, evolution.schema, footers, (), evidence.item.op_column)
+        check_key(evidence.name, (*evolution.schema, Column(OP, "string")), evidence.item.key, footers)
     except Refused as error:
-        what, *more = str(error).removeprefix(f"{e.name}: ").replace("the lake holds", "earlier files have").split(". ")
-        yield Finding("error", e.name, what, "The batch with it is refused, and later files wait", [again, *more][-1])
+        what, *ways = (
+            str(error).removeprefix(f"{evidence.name}: ").replace("the lake holds", "earlier files have").split(". ")
+        )
+        yield Finding(
+            "error", evidence.name, what, "The batch with it is refused, and later files wait", [reload, *ways][-1]
+        )
         return
-    ours = {f"BI_{c.name}" for c in evolution.schema} | {STANDARD}  # which a rule of the task adds to changes
-    expected = tuple(f"column {c} added by " for c in evolution.schema if c.name in ours)
+    added = {f"BI_{column.name}" for column in evolution.schema} | {
+        STANDARD
+    }  # which a rule of the task adds to changes
+    expected = tuple(f"column {column} added by " for column in evolution.schema if column.name in added)
     for sentence in evolution.sentences:
         if sentence.startswith(expected):
             continue
-        gone = "is absent from" in sentence
+        is_gone = "is absent from" in sentence
         why = (
             "A column that is dropped or renamed stays in the lake with its old values"
-            if gone
+            if is_gone
             else "Rows of older files have no value there, or a narrower type"
         )
-        mend = f"if the old rows shall have it: reload the table at DMS, then {again}"
-        yield Finding("warning" if gone else "note", e.name, sentence, why, mend)
+        mend = f"if the old rows shall have it: reload the table at DMS, then {reload}"
+        yield Finding("warning" if is_gone else "note", evidence.name, sentence, why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #961358b0
 _EDGES = {"date": ("1582-10-15", "D"), "timestamp": ("1900-01-01", "us")}
@@ -361,31 +387,33 @@ def _span(values: pa.ChunkedArray) -> tuple[np.datetime64, np.datetime64] | None
     return moments[0], moments[1]
 
 
-def times(e: Evidence) -> Iterator[Finding]:
+def times(evidence: Evidence) -> Iterator[Finding]:
     "Times of day in Parquet, and days and times that other readers cannot hold."
-    seen = set()
-    for one in e.samples:
-        for c in one.footer.schema if one.footer else ():
-            kind = one.rows.schema.field(c.name).type if one.names.count(c.name) == 1 else pa.null()
-            if c.name in seen or not (c.type in _EDGES or c.type == "time"):
+    names = set()
+    for sample in evidence.samples:
+        for column in sample.footer.schema if sample.footer else ():
+            kind = sample.rows.schema.field(column.name).type if sample.names.count(column.name) == 1 else pa.null()
+            if column.name in names or not (column.type in _EDGES or column.type == "time"):
                 continue
-            span = _span(one.rows[c.name]) if c.type in _EDGES and not pa.types.is_null(kind) else None
-            if c.type == "time":
+            span = _span(sample.rows[column.name]) if column.type in _EDGES and not pa.types.is_null(kind) else None
+            if column.type == "time":
                 why = "Spark cannot read this type; we keep it as text, like 10:02:11.000"
-                found = Finding("note", e.name, f"column {c.name} is a time of day", why, "nothing, if a text will do")
+                finding = Finding(
+                    "note", evidence.name, f"column {column.name} is a time of day", why, "nothing, if a text will do"
+                )
             elif span and (span[0] < np.datetime64("0001-01-01") or span[1] >= np.datetime64("10000-01-01")):
-                what = f"column {c.name} of {one.file.path} reaches from {span[0]} to {span[1]}"
+                what = f"column {column.name} of {sample.file.path} reaches from {span[0]} to {span[1]}"
                 why = "Years before 1 and after 9999 are kept as they are, but most readers of a lake cannot hold them"
-                found = Finding("warning", e.name, what, why, "correct the values at the source")
-            elif span and span[0] < np.datetime64(_EDGES[c.type][0]):
-                what = f"column {c.name} of {one.file.path} begins at {span[0]}"
+                finding = Finding("warning", evidence.name, what, why, "correct the values at the source")
+            elif span and span[0] < np.datetime64(_EDGES[column.type][0]):
+                what = f"column {column.name} of {sample.file.path} begins at {span[0]}"
                 why = "Other Sparks refuse or move such values; we read them as they are"
                 mend = "for readers of the lake: spark.sql.parquet.datetimeRebaseModeInRead=CORRECTED"
-                found = Finding("note", e.name, what, why, mend)
+                finding = Finding("note", evidence.name, what, why, mend)
             else:
                 continue
-            seen.add(c.name)
-            yield found
+            names.add(column.name)
+            yield finding
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #cf41a39d
 _QUARTER, _SOON = 900.0, 60.0  # seconds; within the second a file is put after the time in its name
@@ -408,9 +436,9 @@ def _folder_start(file: RawFile) -> datetime | None:
         return None
 
 
-def zones(e: Evidence) -> Iterator[Finding]:
+def zones(evidence: Evidence) -> Iterator[Finding]:
     "Change files whose names or folders are in a zone."
-    files = [one.file for one in e.changes if one.file.folder]
+    files = [sample.file for sample in evidence.changes if sample.file.folder]
     shifts = {_zone(file) for file in files}
     starts = [(file, start) for file in files if (start := _folder_start(file)) and abs(start - file.stamp).days < 400]
     odd = [file for file, start in starts if start - file.stamp > timedelta(minutes=15)]
@@ -418,46 +446,52 @@ def zones(e: Evidence) -> Iterator[Finding]:
     why = "Where clocks are set back, an hour of names comes twice and the files of that hour are in the wrong order"
     if len(files) > 2 and len(shifts) <= 2 and None not in shifts and any(shifts):
         hours = " and ".join(f"{shift / 3600:+g} h" for shift in sorted(shift or 0.0 for shift in shifts))
-        two = ": daylight saving" if len(shifts) > 1 else ""
-        yield Finding("warning", e.name, f"names of change files differ from UTC by {hours}{two}", why, mend)
+        season = ": daylight saving" if len(shifts) > 1 else ""
+        yield Finding("warning", evidence.name, f"names of change files differ from UTC by {hours}{season}", why, mend)
     elif odd:
-        yield Finding("warning", e.name, f"{odd[0].path} is named earlier than its folder begins", why, mend)
+        yield Finding("warning", evidence.name, f"{odd[0].path} is named earlier than its folder begins", why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #15d3c858
 def _goes_back(samples: Iterable[Sample]) -> list[str]:
     "Files whose first change is earlier than the last one of the file before, by sequence or time."
-    samples = [one for one in samples if one.rows.num_rows]
-    column = next((name for one in samples for name in one.names if name.upper() == STANDARD), stamp_column(samples))
-    found, last = [], ""
-    for one in samples:
-        values = [v for v in (one.rows[column].to_pylist() if column in one.names else ()) if isinstance(v, str) and v]
-        if values and min(values) < last:
-            found.append(one.file.path)
-        last = max([last, *values])
-    return found
+    samples = [sample for sample in samples if sample.rows.num_rows]
+    column = next(
+        (name for sample in samples for name in sample.names if name.upper() == STANDARD), stamp_column(samples)
+    )
+    paths, newest = [], ""
+    for sample in samples:
+        values = [
+            value
+            for value in (sample.rows[column].to_pylist() if column in sample.names else ())
+            if isinstance(value, str) and value
+        ]
+        if values and min(values) < newest:
+            paths.append(sample.file.path)
+        newest = max([newest, *values])
+    return paths
 
 
 def _alternate(files: list[RawFile]) -> bool:
     "Whether names are two series, each with steps of one length, and not one with steps of half of it."
     times = [file.stamp.timestamp() for file in files]
-    twos = [b - a for a, b in zip(times, times[2:])]
-    ones = [b - a for a, b in zip(times, times[1:])]
-    if len(ones) < 5 or max(twos) - min(twos) > 0.5:
+    double_steps = [later - earlier for earlier, later in zip(times, times[2:])]
+    steps = [later - earlier for earlier, later in zip(times, times[1:])]
+    if len(steps) < 5 or max(double_steps) - min(double_steps) > 0.5:
         return False
-    return max(ones[::2]) - min(ones[::2]) < 0.5 and abs(ones[0] - ones[1]) > 2
+    return max(steps[::2]) - min(steps[::2]) < 0.5 and abs(steps[0] - steps[1]) > 2
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #ca070fe2
-def two_tasks(e: Evidence) -> Iterator[Finding]:
+def two_tasks(evidence: Evidence) -> Iterator[Finding]:
     "Signs that more than one task writes this table."
     paths: dict[str, list[str]] = {}
-    for file in e.listing.changes:
+    for file in evidence.listing.changes:
         paths.setdefault(file.name, []).append(file.path)
-    signs = [f"{' and '.join(both[:2])} have one name" for both in paths.values() if len(both) > 1][:1]
-    if len(formats := sorted({file.format for file in e.listing.load + e.listing.changes})) > 1:
+    signs = [f"{' and '.join(twins[:2])} have one name" for twins in paths.values() if len(twins) > 1][:1]
+    if len(formats := sorted({file.format for file in evidence.listing.load + evidence.listing.changes})) > 1:
         signs.append(f"its files are {' and '.join(formats)}")
-    if len(back := _goes_back(e.changes)) > 1:
+    if len(back := _goes_back(evidence.changes)) > 1:
         signs.append(f"changes go back in {some(back)}")
-    if _alternate([one.file for one in e.changes]):
+    if _alternate([sample.file for sample in evidence.changes]):
         signs.append("the names of its change files are two series that alternate")
     if signs:
         why = (
@@ -465,35 +499,35 @@ def two_tasks(e: Evidence) -> Iterator[Finding]:
             "changes again. Only a change sequence in every row tells their order"
         )
         mend = "one task for each table and target; or give each task a BucketFolder of its own"
-        yield Finding("warning", e.name, "; ".join(signs), why, mend)
+        yield Finding("warning", evidence.name, "; ".join(signs), why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #fae69c3e
-def strangers(e: Evidence) -> Iterator[Finding]:
+def strangers(evidence: Evidence) -> Iterator[Finding]:
     "Files that are not read."
-    moved = [file.path for file in e.listing.foreign if file.is_load or file.is_change]
-    unread = [file.path for file in e.listing.foreign if is_no_file(file)]
-    others = [file.path for file in e.listing.foreign if file.path not in (*moved, *unread)]
+    moved = [file.path for file in evidence.listing.foreign if file.is_load or file.is_change]
+    unread = [file.path for file in evidence.listing.foreign if is_no_file(file)]
+    foreign = [file.path for file in evidence.listing.foreign if file.path not in (*moved, *unread)]
     if moved:
         why = "DMS does not write there, so it is not read: if it was moved, its changes are missing"
         mend = "move it back, or out of the landing; old change files belong into an archive (setting archive)"
-        yield Finding("warning", e.name, f"{some(moved)} lies where DMS does not write", why, mend)
+        yield Finding("warning", evidence.name, f"{some(moved)} lies where DMS does not write", why, mend)
     if unread:
         why = "What a file with such a name would have changed is missing in the lake"
         mend = "the file itself at that place, or DMSCDC_LINKS=follow in the environment of every command"
-        yield Finding("warning", e.name, f"{some(unread)}: {UNFOLLOWED}", why, mend)
-    if others:
-        what = f"{count(len(others), 'file')} of other names ({some(others[:3])})"
-        yield Finding("note", e.name, what, "They are left alone", "move them out of the landing")
+        yield Finding("warning", evidence.name, f"{some(unread)}: {UNFOLLOWED}", why, mend)
+    if foreign:
+        what = f"{count(len(foreign), 'file')} of other names ({some(foreign[:3])})"
+        yield Finding("note", evidence.name, what, "They are left alone", "move them out of the landing")
 
 
-def from_the_future(e: Evidence) -> Iterator[Finding]:
+def from_the_future(evidence: Evidence) -> Iterator[Finding]:
     "Files that were put later than now."
-    late = [file for file in (*e.listing.load, *e.listing.changes) if file.time > e.now + 60]
+    late = [file for file in (*evidence.listing.load, *evidence.listing.changes) if file.time > evidence.now + 60]
     if late:
         newest = max(late, key=lambda file: file.time)
         why = "Late files and reloads are recognised by times; a clock that is behind makes them wait or count as late"
         what = f"{newest.path} was put at {clock(newest.time)}, which is in the future of this machine"
-        yield Finding("warning", e.name, what, why, "set the clock: timedatectl set-ntp true")
+        yield Finding("warning", evidence.name, what, why, "set the clock: timedatectl set-ntp true")
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #2adb7c81
 TABLE_CHECKS: list[Callable[[Evidence], Iterator[Finding]]] = [

@@ -42,12 +42,12 @@ class Settings:
         return str(self.get(name, usual)).lower() in ("true", "y", "1")
 
 
-def _flat(given: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     "Nested settings under one name each."
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}".lower(): value}
-    return found
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}".lower(): value}
+    return flat
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #3482ac5c
 def _object(text: Any, where: str) -> Any:
@@ -58,22 +58,24 @@ def _object(text: Any, where: str) -> Any:
         raise BadSetting(f"{where}: JSON was expected, as `aws dms describe-endpoints` prints it: {error}") from error
 
 
-def _of_endpoint(one: Mapping[str, Any], where: str) -> Iterator[Settings]:
+def _of_endpoint(endpoint: Mapping[str, Any], where: str) -> Iterator[Settings]:
     "The settings of an endpoint for S3."
-    pairs = (part.partition("=") for part in (one.get("ExtraConnectionAttributes") or "").split(";") if "=" in part)
+    pairs = (
+        part.partition("=") for part in (endpoint.get("ExtraConnectionAttributes") or "").split(";") if "=" in part
+    )
     line = {name.strip(): value for name, _, value in pairs}
-    if "S3Settings" in one or str(one.get("EngineName", "")).lower() == "s3":
-        place = f"endpoint {one.get('EndpointIdentifier', where)}"
-        yield Settings(place, _flat({**line, **(one.get("S3Settings") or {})}), "endpoint")
+    if "S3Settings" in endpoint or str(endpoint.get("EngineName", "")).lower() == "s3":
+        place = f"endpoint {endpoint.get('EndpointIdentifier', where)}"
+        yield Settings(place, _flat({**line, **(endpoint.get("S3Settings") or {})}), "endpoint")
 
 
-def _of_task(one: Mapping[str, Any], where: str) -> Iterator[Settings]:
+def _of_task(task: Mapping[str, Any], where: str) -> Iterator[Settings]:
     "The settings of a task, and its table mappings."
-    place = f"task {one.get('ReplicationTaskIdentifier', where)}"
-    if "ReplicationTaskSettings" in one:
-        yield Settings(place, _flat(_object(one["ReplicationTaskSettings"], place)))
-    if "TableMappings" in one:
-        yield Settings(place, {"rules": _object(one["TableMappings"], place).get("rules", [])}, "mappings")
+    place = f"task {task.get('ReplicationTaskIdentifier', where)}"
+    if "ReplicationTaskSettings" in task:
+        yield Settings(place, _flat(_object(task["ReplicationTaskSettings"], place)))
+    if "TableMappings" in task:
+        yield Settings(place, {"rules": _object(task["TableMappings"], place).get("rules", [])}, "mappings")
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #b150c5fa
 _TASK_GROUPS = ("TargetMetadata", "FullLoadSettings", "ErrorBehavior")
@@ -84,27 +86,27 @@ def parse_settings(
     where: str,  # what the messages call it
 ) -> list[Settings]:
     "The settings in a text. Raises `BadSetting` for anything else."
-    given = _object(text.lstrip("\ufeff"), where)
-    found: list[Settings] = []
-    for one in given if isinstance(given, list) else [given]:
-        if not isinstance(one, dict):
+    parsed = _object(text.lstrip("\ufeff"), where)
+    settings: list[Settings] = []
+    for entry in parsed if isinstance(parsed, list) else [parsed]:
+        if not isinstance(entry, dict):
             break
         for name, read in (("Endpoint", _of_endpoint), ("ReplicationTask", _of_task)):
-            alone = [one[name]] if isinstance(one.get(name), dict) else []
-            for part in (*alone, *(one.get(f"{name}s") or ()), one):
-                found += read(part, where) if isinstance(part, dict) else ()
-        if any(name in one for name in _TASK_GROUPS):
-            found.append(Settings(f"task {where}", _flat(one)))
-        if "rules" in one:
-            found.append(Settings(f"task {where}", {"rules": one["rules"]}, "mappings"))
-        if "BucketName" in one or "DataFormat" in one:
-            found.append(Settings(f"endpoint {where}", _flat(one), "endpoint"))
-    if not found:
+            single = [entry[name]] if isinstance(entry.get(name), dict) else []
+            for part in (*single, *(entry.get(f"{name}s") or ()), entry):
+                settings += read(part, where) if isinstance(part, dict) else ()
+        if any(name in entry for name in _TASK_GROUPS):
+            settings.append(Settings(f"task {where}", _flat(entry)))
+        if "rules" in entry:
+            settings.append(Settings(f"task {where}", {"rules": entry["rules"]}, "mappings"))
+        if "BucketName" in entry or "DataFormat" in entry:
+            settings.append(Settings(f"endpoint {where}", _flat(entry), "endpoint"))
+    if not settings:
         raise BadSetting(
             f"{where} holds no settings of a DMS endpoint for S3 or of a DMS task: what `aws dms "
             "describe-endpoints` or `aws dms describe-replication-tasks` prints was expected"
         )
-    return found
+    return settings
 
 
 def read_settings(path: str | Path) -> list[Settings]:
@@ -115,108 +117,111 @@ def read_settings(path: str | Path) -> list[Settings]:
         raise BadSetting(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #a8eda4bf
-def loses_changes(s: Settings) -> Iterator[Finding]:
+def loses_changes(settings: Settings) -> Iterator[Finding]:
     "Settings with which changes are lost."
-    if s.kind == "task" and s.is_on("TargetMetadata.BatchApplyEnabled"):
+    if settings.kind == "task" and settings.is_on("TargetMetadata.BatchApplyEnabled"):
         yield Finding(
             "error",
-            s.place,
+            settings.place,
             "BatchApplyEnabled is true",
             "It is not for S3 targets: changes may be lost",
             "TargetMetadata.BatchApplyEnabled=false, and reload the tables",
         )
-    if s.kind == "task" and s.get("BeforeImageSettings.EnableBeforeImage"):
+    if settings.kind == "task" and settings.get("BeforeImageSettings.EnableBeforeImage"):
         yield Finding(
             "warning",
-            s.place,
+            settings.place,
             "BeforeImageSettings are on",
             "They are not for S3 targets: no file has them",
             "a rule of the task, add-before-image-columns, instead",
         )
-    policy = str(s.get("ErrorBehavior.DataErrorPolicy", "")).upper()
-    if s.kind == "task" and policy in ("LOG_ERROR", "IGNORE_RECORD"):
+    policy = str(settings.get("ErrorBehavior.DataErrorPolicy", "")).upper()
+    if settings.kind == "task" and policy in ("LOG_ERROR", "IGNORE_RECORD"):
         yield Finding(
             "note",
-            s.place,
+            settings.place,
             f"DataErrorPolicy is {policy}",
             "A row that DMS cannot convert is left out; only its log says so",
             "DataErrorPolicy=SUSPEND_TABLE, and an alarm on suspended tables; or compare: dmscdc reconcile",
         )
 
 
-def leaves_old_files(s: Settings) -> Iterator[Finding]:
+def leaves_old_files(settings: Settings) -> Iterator[Finding]:
     "A load that is written between the files of the one before."
-    if s.kind == "task" and str(s.get("FullLoadSettings.TargetTablePrepMode", "")).upper() == "DO_NOTHING":
+    if (
+        settings.kind == "task"
+        and str(settings.get("FullLoadSettings.TargetTablePrepMode", "")).upper() == "DO_NOTHING"
+    ):
         why = (
             "A reload overwrites load files of the same number and leaves the others, and all change files of "
             "before: rows come back that the source has not any more"
         )
         mend = "TargetTablePrepMode=DROP_AND_CREATE, or empty the table's folder before each reload"
-        yield Finding("warning", s.place, "TargetTablePrepMode is DO_NOTHING", why, mend)
+        yield Finding("warning", settings.place, "TargetTablePrepMode is DO_NOTHING", why, mend)
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #0bf272ef
-def documents(s: Settings) -> Iterator[Finding]:
+def documents(settings: Settings) -> Iterator[Finding]:
     "Long texts and bytes that are cut or left out."
-    if s.kind != "task" or not any(name.startswith("targetmetadata.") for name in s.values):
+    if settings.kind != "task" or not any(name.startswith("targetmetadata.") for name in settings.values):
         return
-    if not s.is_on("TargetMetadata.SupportLobs", True):
+    if not settings.is_on("TargetMetadata.SupportLobs", True):
         yield Finding(
             "warning",
-            s.place,
+            settings.place,
             "SupportLobs is false",
             "Columns of long texts and bytes are in no file",
             "SupportLobs=true, LimitedSizeLobMode=true and a LobMaxSize; then reload the tables",
         )
-    elif s.is_on("TargetMetadata.FullLobMode"):
+    elif settings.is_on("TargetMetadata.FullLobMode"):
         yield Finding(
             "warning",
-            s.place,
+            settings.place,
             "FullLobMode is true",
             "S3 targets have the limited mode only",
             "FullLobMode=false, LimitedSizeLobMode=true and a LobMaxSize",
         )
-    elif limit := int(s.get("TargetMetadata.LobMaxSize", 0) or 0):
+    elif limit := int(settings.get("TargetMetadata.LobMaxSize", 0) or 0):
         why = "Longer texts and bytes are cut, with no more than a line in the log of DMS"
         mend = "LobMaxSize above the longest value, or FailTasksOnLobTruncation=true, which stops the task instead"
-        yield Finding("warning", s.place, f"LobMaxSize is {limit:,} KB", why, mend)
+        yield Finding("warning", settings.place, f"LobMaxSize is {limit:,} KB", why, mend)
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #f92f8b77
-def missing_changes(s: Settings) -> Iterator[Finding]:
+def missing_changes(settings: Settings) -> Iterator[Finding]:
     "Changes that never come, or that we cannot read."
-    if s.kind != "endpoint":
+    if settings.kind != "endpoint":
         return
     switches = {
         "CdcInsertsOnly": ("warning", "Updates and deletes of the source never come; the lake drifts away from it"),
         "CdcInsertsAndUpdates": ("warning", "Deletes of the source never come; their rows stay in the lake"),
     }
     for name, (severity, why) in switches.items():
-        if s.is_on(name):
-            yield Finding(severity, s.place, f"{name} is true", why, f"{name}=false, and reload the tables")
-    if s.is_on("PreserveTransactions"):
-        path = for_shell(str(s.get("CdcPath", "")).strip("/") or "CDCPATH")
+        if settings.is_on(name):
+            yield Finding(severity, settings.place, f"{name} is true", why, f"{name}=false, and reload the tables")
+    if settings.is_on("PreserveTransactions"):
+        path = for_shell(str(settings.get("CdcPath", "")).strip("/") or "CDCPATH")
         why = "Changes of all tables are in one folder; a pass that knows it divides them among the tables"
-        yield Finding("note", s.place, "PreserveTransactions is true", why, f"dmscdc pass --transactions {path}")
-    if str(s.get("DataFormat", "csv")).lower() == "csv":
-        if not s.is_on("Rfc4180", True):
+        yield Finding("note", settings.place, "PreserveTransactions is true", why, f"dmscdc pass --transactions {path}")
+    if str(settings.get("DataFormat", "csv")).lower() == "csv":
+        if not settings.is_on("Rfc4180", True):
             yield Finding(
                 "warning",
-                s.place,
+                settings.place,
                 "Rfc4180 is false",
                 "A text with a delimiter or line break in it breaks its row, which is then refused",
                 "Rfc4180=true; else: dmscdc table set TABLE --csv quote=",
             )
-        if not s.is_on("AddColumnName"):
+        if not settings.is_on("AddColumnName"):
             yield Finding(
                 "note",
-                s.place,
+                settings.place,
                 "files are CSV without names of columns",
                 "Every table needs a definition",
                 "dmscdc table columns TABLE --ddl FILE; or DataFormat=parquet",
             )
-        if s.is_on("UseCsvNoSupValue") and (marker := str(s.get("CsvNoSupValue") or "")):
+        if settings.is_on("UseCsvNoSupValue") and (marker := str(settings.get("CsvNoSupValue") or "")):
             yield Finding(
                 "note",
-                s.place,
+                settings.place,
                 f"CsvNoSupValue is {marker!r}",
                 "Values that the source's log did not have "
                 "are told by this text; until a table knows it, it is read as a value, or refused",
@@ -224,32 +229,32 @@ def missing_changes(s: Settings) -> Iterator[Finding]:
             )
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #bdeb7b9c
-def order_of_time(s: Settings) -> Iterator[Finding]:
+def order_of_time(settings: Settings) -> Iterator[Finding]:
     "Times of rows, and the zone of names."
-    if s.kind != "endpoint":
+    if settings.kind != "endpoint":
         return
-    if not s.get("TimestampColumnName"):
+    if not settings.get("TimestampColumnName"):
         yield Finding(
             "note",
-            s.place,
+            settings.place,
             "TimestampColumnName is not set",
             "No row says when it was committed; history knows only when its file was closed",
             "TimestampColumnName=dms_timestamp",
         )
-    elif not s.is_on("UseTaskStartTimeForFullLoadTimestamp"):
+    elif not settings.is_on("UseTaskStartTimeForFullLoadTimestamp"):
         yield Finding(
             "warning",
-            s.place,
+            settings.place,
             "UseTaskStartTimeForFullLoadTimestamp is not set",
             "Load rows are stamped "
             "later than changes that happened during the load; whoever sorts by time takes the older row",
             "UseTaskStartTimeForFullLoadTimestamp=true",
         )
-    zone = s.get("DatePartitionTimezone")
-    if s.is_on("DatePartitionEnabled") and zone and has_daylight_saving(zone):
+    zone = settings.get("DatePartitionTimezone")
+    if settings.is_on("DatePartitionEnabled") and zone and has_daylight_saving(zone):
         yield Finding(
             "warning",
-            s.place,
+            settings.place,
             f"DatePartitionTimezone is {zone}, which has daylight saving",
             "Where clocks are set back, an hour of file names comes twice and their order is wrong",
             "DatePartitionTimezone=UTC, or leave it out",
@@ -259,25 +264,29 @@ def order_of_time(s: Settings) -> Iterator[Finding]:
 def has_daylight_saving(zone: str) -> bool:  # False for a zone that nobody knows
     "Whether a zone's clocks are set twice a year."
     try:
-        there = ZoneInfo(zone)
+        clock = ZoneInfo(zone)
     except (OSError, ValueError, LookupError):
         return False
-    return len({datetime(2024, month, 1, tzinfo=there).utcoffset() for month in (1, 7)}) > 1
+    return len({datetime(2024, month, 1, tzinfo=clock).utcoffset() for month in (1, 7)}) > 1
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #b21f9854
-def rules(s: Settings) -> Iterator[Finding]:
+def rules(settings: Settings) -> Iterator[Finding]:
     "Columns that the table mappings should add."
-    if s.kind != "mappings":
+    if settings.kind != "mappings":
         return
-    given = [one for one in s.get("rules", []) if isinstance(one, dict)]
-    if not any(STANDARD in str(one.get("expression", "")) for one in given):
+    listed = [rule for rule in settings.get("rules", []) if isinstance(rule, dict)]
+    if not any(STANDARD in str(rule.get("expression", "")) for rule in listed):
         yield Finding(
-            "note", s.place, f"no rule adds {STANDARD}", "Only files and rows say the order of changes", SEQUENCE_RULE
+            "note",
+            settings.place,
+            f"no rule adds {STANDARD}",
+            "Only files and rows say the order of changes",
+            SEQUENCE_RULE,
         )
-    if not any(one.get("rule-action") == "add-before-image-columns" for one in given):
+    if not any(rule.get("rule-action") == "add-before-image-columns" for rule in listed):
         why = "A change of a key leaves the row of the old key in the lake, because nothing names it"
         mend = "a rule, add-before-image-columns with column-prefix BI_ and column-filter pk-only, if keys change"
-        yield Finding("note", s.place, "no rule adds before images", why, mend)
+        yield Finding("note", settings.place, "no rule adds before images", why, mend)
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #68188c92
 TASK_CHECKS: list[Callable[[Settings], Iterator[Finding]]] = [

@@ -46,12 +46,12 @@ def seconds_of(
 
 def step_of(
     runs: list[dict[str, Any]],  # with `end`, in any order
-    most: int = SLOTS,
+    limit: int = SLOTS,
 ) -> int:  # seconds
     "The shortest step with which `SLOTS` slots reach from the first run to the last."
     times = [seconds_of(run["end"]) for run in runs]
     span = max(times) - min(times)
-    return next((step for step in STEPS if span < step * (most - 1)), STEPS[-1] * (1 + int(span / STEPS[-1] / most)))
+    return next((step for step in STEPS if span < step * (limit - 1)), STEPS[-1] * (1 + int(span / STEPS[-1] / limit)))
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-009
 def _number(value: Any) -> float:
@@ -68,11 +68,11 @@ def slots(
     step: int,  # seconds
 ) -> list[dict[str, Any]]:  # one per slot in which a run ended, by time
     "Runs added up by time; the lag is the largest of the slot, None where no run reported one."
-    found: dict[int, dict[str, Any]] = {}
+    by_start: dict[int, dict[str, Any]] = {}
     for run in runs:
         start = int(seconds_of(run["end"]) // step * step)
         empty = {"start": _iso(start), "end": _iso(start + step), "lag": None, "bytes": 0, "files": 0, "bad": 0}
-        slot = found.setdefault(start, {**empty, **dict.fromkeys(OPERATIONS, 0)})
+        slot = by_start.setdefault(start, {**empty, **dict.fromkeys(OPERATIONS, 0)})
         if isinstance(run.get("lag"), (int, float)):
             slot["lag"] = max(slot["lag"] or 0, run["lag"])
         for name in ("bytes", "files"):
@@ -80,7 +80,7 @@ def slots(
         slot["bad"] += run.get("verdict") in NOT_DONE
         for name in OPERATIONS:
             slot[name] += _number((run.get("rows") or {}).get(name))
-    return [found[start] for start in sorted(found)]
+    return [by_start[start] for start in sorted(by_start)]
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-013
 COLOURS = {
@@ -137,7 +137,7 @@ def svg_of(
     drawn = re.sub(r"<svg [^>]*?(width=\"\d+\" height=\"\d+\" viewBox=\"[^\"]*\")>", r"<svg \1>", drawn, count=1)
     drawn = re.sub(r' (aria-[a-z]+|role|class|pointer-events)="[^"]*"(?=[^<]*>)', "", drawn)
     drawn = drawn.replace("<svg ", '<svg role="img" ', 1)
-    drawn = re.sub(r"\d+\.\d\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), drawn)  # of a pixel
+    drawn = re.sub(r"\d+\.\d\d+", lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), drawn)  # of a pixel
     for value, name in COLOURS.items():
         drawn = drawn.replace(f'"{value}"', f'"var(--{name}, {value})"')
     return Markup(drawn.replace(">", f"><title>{html.escape(words)}</title>", 1))
@@ -162,12 +162,12 @@ _CLOCK = [
 ]  # span of time → format of its labels
 
 
-def _time_axis(found: list[dict[str, Any]], step: int) -> dict[str, Any]:
+def _time_axis(slots: list[dict[str, Any]], step: int) -> dict[str, Any]:
     "At least 24 slots wide, so that a single bar does not fill the picture."
-    last = seconds_of(found[-1]["end"])
-    first = min(seconds_of(found[0]["start"]), last - 24 * step)
-    scale = {"type": "utc", "domain": [_iso(first), _iso(last)]}
-    form = next(form for most, form in _CLOCK if last - first <= most)
+    end = seconds_of(slots[-1]["end"])
+    begin = min(seconds_of(slots[0]["start"]), end - 24 * step)
+    scale = {"type": "utc", "domain": [_iso(begin), _iso(end)]}
+    form = next(form for longest, form in _CLOCK if end - begin <= longest)
     return {"field": "start", "type": "temporal", "scale": scale, "axis": {"format": form}}
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-018
@@ -187,23 +187,23 @@ def _span(step: int) -> str:
 
 
 def _lag_chart(
-    found: list[dict[str, Any]],  # of `slots`
+    slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML; a sentence where no run reported a lag
     "The worst lag over time, and where runs failed or were refused."
-    told, bad = [one for one in found if one["lag"] is not None], [one for one in found if one["bad"]]
-    size, unit = _unit_of(max((one["lag"] for one in told), default=0))
-    x = _time_axis(found, step)
-    rows = [{"start": one["start"], "lag": one["lag"] / size} for one in told]
-    reds = [{"start": one["start"], "end": one["end"]} for one in bad]
+    reported, bad = [slot for slot in slots if slot["lag"] is not None], [slot for slot in slots if slot["bad"]]
+    size, unit = _unit_of(max((slot["lag"] for slot in reported), default=0))
+    times = _time_axis(slots, step)
+    rows = [{"start": slot["start"], "lag": slot["lag"] / size} for slot in reported]
+    reds = [{"start": slot["start"], "end": slot["end"]} for slot in bad]
     red = {"type": "rect", "color": OF["failed"], "opacity": 0.28}
     point = {"size": 14, "color": OF["lag"]}
     line = {"type": "line", "color": OF["lag"], "strokeWidth": 1.6, "strokeJoin": "round", "point": point}
-    y = {"field": "lag", "type": "quantitative", "axis": {"format": ",~r"}, "scale": {"zero": True}}
-    layers = [layer(reds, red, x=x, x2={"field": "end"}), layer(rows, line, x=x, y=y)]
+    lags = {"field": "lag", "type": "quantitative", "axis": {"format": ",~r"}, "scale": {"zero": True}}
+    layers = [layer(reds, red, x=times, x2={"field": "end"}), layer(rows, line, x=times, y=lags)]
     worst = f"at most {rows and max(row['lag'] for row in rows):,.3g} {unit}" if rows else "no run told one"
     note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed', 'failed or refused')}" if bad else "")
-    words = f"Lag over time: {worst}; runs failed or were refused in {len(bad)} of {len(found)} spans of time."
+    words = f"Lag over time: {worst}; runs failed or were refused in {len(bad)} of {len(slots)} spans of time."
     return _figure({"layer": layers}, "Lag", note, words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-020
@@ -212,60 +212,60 @@ def _stacked(
     names: tuple[str, ...],  # of its numbers, from the bottom
 ) -> list[dict[str, Any]]:  # one for each number above 0: from where to where it reaches
     "The numbers of a slot, stacked."
-    tops = [sum(slot[name] for name in names[: at + 1]) for at in range(len(names))]
+    tops = [sum(slot[name] for name in names[: place + 1]) for place in range(len(names))]
     times = {"start": slot["start"], "end": slot["end"]}
     pieces = zip(names, [0, *tops], tops)
     return [{**times, "what": name, "from": low, "to": top} for name, low, top in pieces if top > low]
 
 
-def _bars(found: list[dict[str, Any]], step: int, colours: dict[str, str]) -> dict[str, Any]:
+def _bars(slots: list[dict[str, Any]], step: int, colours: dict[str, str]) -> dict[str, Any]:
     "Stacked bars as wide as a slot; `colours` are by name, from the bottom."
-    rows = [piece for slot in found for piece in _stacked(slot, tuple(colours))]
+    rows = [piece for slot in slots for piece in _stacked(slot, tuple(colours))]
     scale = {"domain": list(colours), "range": list(colours.values())}
-    most = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half file
-    y = {"field": "from", "type": "quantitative", "axis": {"format": "~s", "tickCount": most}}
+    ticks = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half file
+    heights = {"field": "from", "type": "quantitative", "axis": {"format": "~s", "tickCount": ticks}}
     colour = {"field": "what", "type": "nominal", "scale": scale, "legend": None}
     ends = {"x2": {"field": "end"}, "y2": {"field": "to"}}
-    return layer(rows, "rect", x=_time_axis(found, step), y=y, color=colour, **ends)
+    return layer(rows, "rect", x=_time_axis(slots, step), y=heights, color=colour, **ends)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-021
 def _rows_chart(
-    found: list[dict[str, Any]],  # of `slots`
+    slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
     "Rows by operation over time."
-    sums = ", ".join(f"{sum(one[name] for one in found):,} {name}" for name in OPERATIONS)
+    sums = ", ".join(f"{sum(slot[name] for slot in slots):,} {name}" for name in OPERATIONS)
     note = f"{' '.join(map(_key, OPERATIONS))}, each {_span(step)}"
-    bars = _bars(found, step, {name: OF[name] for name in OPERATIONS})
+    bars = _bars(slots, step, {name: OF[name] for name in OPERATIONS})
     return _figure(bars, "Rows", note, f"Rows over time: {sums}.")
 
 
 def _bytes_chart(
-    found: list[dict[str, Any]],  # of `slots`
+    slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
     "Bytes that the lake has written over time."
-    words = f"Bytes written over time: {sum(one['bytes'] for one in found):,} in all."
-    bars = _bars(found, step, {"bytes": OF["soft"]})
+    words = f"Bytes written over time: {sum(slot['bytes'] for slot in slots):,} in all."
+    bars = _bars(slots, step, {"bytes": OF["soft"]})
     return _figure(bars, "Bytes", f"written to the lake, each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-023
 def _files_chart(
-    found: list[dict[str, Any]],  # of `slots`
+    slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
     "Files over time."
-    words = f"Files over time: {sum(one['files'] for one in found):,} in all."
-    return _figure(_bars(found, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
+    words = f"Files over time: {sum(slot['files'] for slot in slots):,} in all."
+    return _figure(_bars(slots, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
 
 
 def _landed_chart(
-    found: list[dict[str, Any]],  # of `slots`
+    slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
 ) -> Markup:  # HTML
     "Bytes of files that DMS has put into the landing."
-    words = f"Bytes that landed over time: {sum(one['bytes'] for one in found):,} in all."
-    bars = _bars(found, step, {"bytes": OF["soft"]})
+    words = f"Bytes that landed over time: {sum(slot['bytes'] for slot in slots):,} in all."
+    bars = _bars(slots, step, {"bytes": OF["soft"]})
     return _figure(bars, "Bytes", f"of files in the landing, each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-025
@@ -274,9 +274,9 @@ def charts_mark(
 ) -> str:  # without spaces
     "The same until a new slot begins or a run goes wrong: charts of equal marks differ in the last slot alone."
     step = step_of(runs)
-    found = slots(runs, step)
-    bad = sum(slot["bad"] for slot in found)
-    return f"{step}-{found[0]['start']}-{found[-1]['start']}-{bad}"
+    filled = slots(runs, step)
+    bad = sum(slot["bad"] for slot in filled)
+    return f"{step}-{filled[0]['start']}-{filled[-1]['start']}-{bad}"
 
 
 CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
@@ -292,5 +292,5 @@ def charts_of(
     if not can_draw():
         return Markup('<p class="soft">{}</p>').format(MISSING)
     step = step_of(runs)
-    found = slots(runs, step)
-    return Markup('<div class="charts">{}</div>').format(Markup("").join(CHARTS[name](found, step) for name in names))
+    filled = slots(runs, step)
+    return Markup('<div class="charts">{}</div>').format(Markup("").join(CHARTS[name](filled, step) for name in names))

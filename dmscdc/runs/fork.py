@@ -25,15 +25,15 @@ from ..spark.session import own_python
 __all__ = ['PROVISIONER', 'serve_forks', 'Forked', 'ForkServer', 'ForkProvisioner', 'register_provisioner']
 
 # %% ../../notebooks/09_runs/04_fork.ipynb #f0a00007
-def _become_kernel(asked: Mapping[str, Any]) -> None:
+def _become_kernel(request: Mapping[str, Any]) -> None:
     "In the child: a kernel as if it had been started by itself. Does not return."
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.environ.clear()
-    os.environ.update(asked["env"])
-    os.chdir(asked["cwd"])
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
     import random
 
     random.seed()  # else all children draw the same
@@ -41,20 +41,20 @@ def _become_kernel(asked: Mapping[str, Any]) -> None:
 
     words = ["--IPKernelApp.ignore_cwd=True", f"--IPKernelApp.parent_handle={os.getppid()}", "--log-level=50"]
     app = IPKernelApp.instance()
-    app.initialize([*words, "-f", asked["file"]])
+    app.initialize([*words, "-f", request["file"]])
     app.start()
     os._exit(0)
 
 
 def serve_forks(
     imports: str,  # modules, separated by commas
-    news: int,  # descriptor of the pipe into which it speaks; what is imported may print
+    channel: int,  # descriptor of the pipe into which it speaks; what is imported may print
 ) -> None:  # when its input ends
     "Import, then fork a kernel for each line of input. Says `forked NUMBER PID`, and `ended PID CODE` of each child."
     import gc
     from select import select
 
-    os.set_inheritable(news, False)
+    os.set_inheritable(channel, False)
     exec(f"import ipykernel.debugger, ipykernel.ipkernel, ipykernel.kernelapp, {imports}")
     gc.freeze()  # a collection in a child would write to every page that it shares
     ready, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -62,29 +62,29 @@ def serve_forks(
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     waiting = b""
     while True:
-        found, _, _ = select([0, ready], [], [])
-        if ready in found:
+        readable, _, _ = select([0, ready], [], [])
+        if ready in readable:
             os.read(ready, 4096)
             with suppress(ChildProcessError):
                 while (child := os.waitpid(-1, os.WNOHANG))[0]:
-                    os.write(news, f"ended {child[0]} {os.waitstatus_to_exitcode(child[1])}\n".encode())
-        if 0 in found:
-            if not (more := os.read(0, 1 << 20)):
+                    os.write(channel, f"ended {child[0]} {os.waitstatus_to_exitcode(child[1])}\n".encode())
+        if 0 in readable:
+            if not (received := os.read(0, 1 << 20)):
                 return
-            *lines, waiting = (waiting + more).split(b"\n")
+            *lines, waiting = (waiting + received).split(b"\n")
             for line in lines:
-                asked = json.loads(line)
+                request = json.loads(line)
                 leads, begins = os.pipe()
                 if (pid := os.fork()) == 0:
                     os.setsid()  # one signal reaches it and all that it starts
                     os.close(begins)
                     signal.set_wakeup_fd(-1)
-                    os.close(news)
-                    _become_kernel(asked)
+                    os.close(channel)
+                    _become_kernel(request)
                 os.close(begins)
                 os.read(leads, 1)  # until it leads a group of its own
                 os.close(leads)
-                os.write(news, f"forked {asked['number']} {pid}\n".encode())
+                os.write(channel, f"forked {request['number']} {pid}\n".encode())
 
 # %% ../../notebooks/09_runs/04_fork.ipynb #f0a00009
 class Forked:
@@ -131,12 +131,17 @@ class ForkServer:
         imports: str,  # modules, separated by commas
         env: Mapping[str, str],  # its whole environment
     ):
-        hear, news = os.pipe()
-        command = own_python(f"from dmscdc.runs.fork import serve_forks; serve_forks({imports!r}, {news})")
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "pass_fds": (news,), "start_new_session": True}
+        hear, channel = os.pipe()
+        command = own_python(f"from dmscdc.runs.fork import serve_forks; serve_forks({imports!r}, {channel})")
+        pipes = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.DEVNULL,
+            "pass_fds": (channel,),
+            "start_new_session": True,
+        }
         quiet = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger, which every kernel imports
         self.process = subprocess.Popen(command, env={**env, **quiet}, **pipes)
-        os.close(news)
+        os.close(channel)
         self._hear = os.fdopen(hear, "rb")
         self.children: dict[int, Forked] = {}  # by their ids
         self._asked: dict[int, Forked] = {}  # by the number of the request
@@ -147,9 +152,9 @@ class ForkServer:
     def _listen(self) -> None:
         "Hear of children until the process ends; then they end too."
         for line in self._hear:
-            what, first, second = line.split()
+            event, first, second = line.split()
             with self._news:
-                if what == b"forked":
+                if event == b"forked":
                     child = self._asked[int(first)] = self.children[int(second)] = Forked(int(second))
                     if int(first) in self._unwanted:
                         with suppress(ProcessLookupError):
@@ -234,6 +239,6 @@ class ForkProvisioner(LocalProvisioner):
 
 def register_provisioner() -> None:
     "Tell Jupyter of it, in this process."
-    known = KernelProvisionerFactory.instance().provisioners
+    provisioners = KernelProvisionerFactory.instance().provisioners
     group = KernelProvisionerFactory.GROUP_NAME
-    known.setdefault(PROVISIONER, EntryPoint(PROVISIONER, f"{__name__}:{ForkProvisioner.__name__}", group))
+    provisioners.setdefault(PROVISIONER, EntryPoint(PROVISIONER, f"{__name__}:{ForkProvisioner.__name__}", group))

@@ -58,11 +58,11 @@ class Reading:
     end: LogOffset
 
 
-def _placed(content: bytes, piece: int, at: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def _placed(content: bytes, piece: int, offset: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
-        at += len(raw)
-        yield from (((piece, at), line) for line in read_lines(raw))
+        offset += len(raw)
+        yield from (((piece, offset), line) for line in read_lines(raw))
 
 
 def read_on(
@@ -70,18 +70,18 @@ def read_on(
     start: LogOffset,  # where the last reading ended
 ) -> Reading | None:  # None: this is not the run log that was read before
     "All lines after an offset; a line that is still being written is left to the next reader."
-    skip, end, found = min(BACK, start.offset), start, not start.offset
+    skip, end, is_known = min(BACK, start.offset), start, not start.offset
     lines: list[tuple[tuple[int, int], dict[str, Any]]] = []
     for piece, content in run_store.tail(start.piece, start.offset - skip):
         is_first = piece == start.piece
         if is_first and _print_of(content[:skip]) != start.before:
             return None
-        known, at = (skip, start.offset) if is_first else (0, 0)
-        whole, found = content[: content.rfind(b"\n") + 1], found or is_first
-        if len(whole) > known:
-            lines += _placed(whole[known:], piece, at)
-            end = LogOffset(piece, at + len(whole) - known, _print_of(whole))
-    return Reading(start, lines, end) if found else None
+        begin, offset = (skip, start.offset) if is_first else (0, 0)
+        complete, is_known = content[: content.rfind(b"\n") + 1], is_known or is_first
+        if len(complete) > begin:
+            lines += _placed(complete[begin:], piece, offset)
+            end = LogOffset(piece, offset + len(complete) - begin, _print_of(complete))
+    return Reading(start, lines, end) if is_known else None
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-013
 _WORDS = 600  # characters of a run's words that pages keep; the report has all
@@ -115,67 +115,67 @@ INDEX = "tables/index.json"
 def _parsed(content: bytes, run_log: str) -> dict[str, Any] | None:
     "The content of an index file; None where it is missing, torn, or made from another run log."
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and found.get("ledger") == run_log else None
+    return value if isinstance(value, dict) and value.get("ledger") == run_log else None
 
 
-def _encoded(found: dict[str, Any]) -> bytes:
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
+def _encoded(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _at(found: dict[str, Any]) -> tuple[int, int]:
+def _at(index: dict[str, Any]) -> tuple[int, int]:
     "How far a file has followed the run log."
-    return tuple(found["upto"][:2])
+    return tuple(index["upto"][:2])
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-018
 def with_lines(
-    found: dict[str, Any],  # upto, closed, rows
+    runs: dict[str, Any],  # upto, closed, rows
     reading: Reading,  # lines of this table, from `upto` or earlier
 ) -> dict[str, Any]:  # the same with what is new
     "A table's runs with the new ones added; a late one is sorted in."
-    if reading.end.at <= _at(found):
-        return found
-    seen = {row.get("run") for row in found["rows"]}
-    fresh = {line.get("run"): row_of(line) for at, line in reading.lines if at > _at(found)}
-    rows = sorted([*found["rows"], *(row for run, row in fresh.items() if run not in seen)], key=by_end)
-    return {**found, "upto": [*reading.end.at], "rows": rows}
+    if reading.end.at <= _at(runs):
+        return runs
+    ids = {row.get("run") for row in runs["rows"]}
+    fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _at(runs)}
+    rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=by_end)
+    return {**runs, "upto": [*reading.end.at], "rows": rows}
 
 
 def without_reports(
-    found: dict[str, Any],  # upto, closed, rows
+    runs: dict[str, Any],  # upto, closed, rows
     keep: int,  # newest runs whose reports stay, at most a page; 0: all
 ) -> tuple[dict[str, Any], list[str]]:  # the same; names of the reports that go
     "A table's runs, older ones that went well without a report. Those with a mark on the front page keep theirs."
-    old = found["rows"][: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
-    went_well = (row for row in old if row["verdict"] in WELL and row.get("job") != PROOFS)
-    gone = [row["html"] for row in went_well if row.get("html")]
-    if not gone:
-        return found, []
-    left = {*gone}
-    rows = [{**row, "html": ""} if row.get("html") in left else row for row in found["rows"]]
-    return {**found, "rows": rows}, gone
+    older = runs["rows"][: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
+    went_well = (row for row in older if row["verdict"] in WELL and row.get("job") != PROOFS)
+    removed = [row["html"] for row in went_well if row.get("html")]
+    if not removed:
+        return runs, []
+    names = {*removed}
+    rows = [{**row, "html": ""} if row.get("html") in names else row for row in runs["rows"]]
+    return {**runs, "rows": rows}, removed
 
 
 def pages_of(
-    found: dict[str, Any],  # closed, rows
+    runs: dict[str, Any],  # closed, rows
 ) -> dict[int, list[dict[str, Any]]]:  # page → its rows, of all pages that are not closed
     "A table's runs by page; page 0 holds the newest."
-    older = found["rows"][:-PAGE]
-    numbered = enumerate(range(0, len(older), PAGE), found["closed"] + 1)
-    return {0: found["rows"][-PAGE:], **{number: older[at : at + PAGE] for number, at in numbered}}
+    older = runs["rows"][:-PAGE]
+    numbered = enumerate(range(0, len(older), PAGE), runs["closed"] + 1)
+    return {0: runs["rows"][-PAGE:], **{number: older[begin : begin + PAGE] for number, begin in numbered}}
 
 
 def without_closed(
-    found: dict[str, Any],  # the runs now
+    runs: dict[str, Any],  # the runs now
     written: dict[str, Any],  # the runs when the pages were written
 ) -> dict[str, Any]:
     "A table's runs without those of full older pages, unless these pages have changed meanwhile."
     count = max(0, len(written["rows"]) - PAGE) // PAGE
-    if found["closed"] != written["closed"] or found["rows"][: count * PAGE] != written["rows"][: count * PAGE]:
-        return found
-    return {**found, "closed": found["closed"] + count, "rows": found["rows"][count * PAGE :]}
+    if runs["closed"] != written["closed"] or runs["rows"][: count * PAGE] != written["rows"][: count * PAGE]:
+        return runs
+    return {**runs, "closed": runs["closed"] + count, "rows": runs["rows"][count * PAGE :]}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-024
 MARKS_SHOWN = 12  # runs of a table
@@ -185,7 +185,7 @@ PROOFS = "reconcile"  # the job of runs that load nothing, so a pass does not co
 
 def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     "The total of a pass with one more run."
-    lags = [one["lag"] for one in (total, row) if one.get("lag") is not None]
+    lags = [part["lag"] for part in (total, row) if part.get("lag") is not None]
     rows = {name: total.get("rows", {}).get(name, 0) + row.get("rows", {}).get(name, 0) for name in OPERATIONS}
     sums = {name: total.get(name, 0) + count for name, count in (("runs", 1), ("bytes", row.get("bytes", 0)))}
     return {"rows": rows, "lag": max(lags, default=None), **sums}
@@ -204,12 +204,12 @@ def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
     if _is_idle(line):
         index["idle"] += 1
         return
-    one = index["tables"].setdefault(line.get("table") or "", {"runs": 0, "marks": [], "last": {}})
-    if row.get("run") not in [mark["run"] for mark in one["marks"]]:
+    entry = index["tables"].setdefault(line.get("table") or "", {"runs": 0, "marks": [], "last": {}})
+    if row.get("run") not in [mark["run"] for mark in entry["marks"]]:
         brief = {**row, "words": row.get("words", "")[:100]}
         mark = {name: brief.get(name, "") for name in ("run", "job", "start", "verdict", "words", "html")}
-        one["runs"], one["marks"] = one["runs"] + 1, [*one["marks"], mark][-MARKS_SHOWN:]
-        one["last"][row.get("job")] = row
+        entry["runs"], entry["marks"] = entry["runs"] + 1, [*entry["marks"], mark][-MARKS_SHOWN:]
+        entry["last"][row.get("job")] = row
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-025
 def _new_index() -> dict[str, Any]:
@@ -221,10 +221,10 @@ def _new_index() -> dict[str, Any]:
 def _index_in(content: bytes) -> dict[str, Any] | None:
     "The front page's file in the content; None where it is not one."
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and _new_index().keys() <= found.keys() else None
+    return value if isinstance(value, dict) and _new_index().keys() <= value.keys() else None
 
 
 def index_of(
@@ -240,7 +240,7 @@ _Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; t
 def _with_reading(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
     "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
-    for _, line in (one for one in reading.lines if one[0] > _at(index)):
+    for _, line in (entry for entry in reading.lines if entry[0] > _at(index)):
         _noted(index, line)
     if index["passes"] != passes:
         index["charts"] = draw(index["passes"], index["charts"])
@@ -269,17 +269,17 @@ class _News:
     def of(self, table: str, upto: tuple[int, int]) -> Reading:
         "Lines of a table, from an offset or earlier."
         has_all = upto >= self.reading.start.at or table not in self.index["tables"]
-        found = self.new if has_all else self.whole
-        return found.get(table) or replace(self.reading, lines=[])
+        readings = self.new if has_all else self.whole
+        return readings.get(table) or replace(self.reading, lines=[])
 
 
 def _by_table(reading: Reading) -> dict[str, Reading]:
     "The lines of each table, without those of passes that found nothing to do."
-    found: dict[str, Reading] = {}
-    for one in reading.lines:
-        if not _is_idle(one[1]):
-            found.setdefault(one[1].get("table") or "", replace(reading, lines=[])).lines.append(one)
-    return found
+    readings: dict[str, Reading] = {}
+    for entry in reading.lines:
+        if not _is_idle(entry[1]):
+            readings.setdefault(entry[1].get("table") or "", replace(reading, lines=[])).lines.append(entry)
+    return readings
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
 def _news_of(
@@ -287,13 +287,13 @@ def _news_of(
     afresh: bool = False,  # rebuild everything
 ) -> _News:
     "The lines that pages do not show yet. An unknown run log is read from its first line."
-    index, ours = _index_in(run_store.get(INDEX)), _new_index()
+    index, fresh = _index_in(run_store.get(INDEX)), _new_index()
     reading = read_on(run_store, LogOffset(*index["upto"])) if index and not afresh else None
 
     def begin(before: bytes) -> bytes | None:
-        theirs = _index_in(before)
-        is_another = theirs and index and theirs["ledger"] != index["ledger"]
-        return None if is_another or theirs and not index else _encoded(ours)
+        stored = _index_in(before)
+        is_another = stored and index and stored["ledger"] != index["ledger"]
+        return None if is_another or stored and not index else _encoded(fresh)
 
     if reading is None:
         run_store.revise(INDEX, begin)
@@ -316,27 +316,27 @@ def table_of(
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
 def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str], bool]:
     "Add the new lines to a table's file; its new content, the reports that go, and whether it has grown."
-    kept: list[tuple[dict[str, Any], list[str], bool]] = []
+    results: list[tuple[dict[str, Any], list[str], bool]] = []
 
     def edit(before: bytes) -> bytes | None:
-        found = table_of(news.run_store, news.index, table, before)
-        grown = with_lines(found, news.of(table, _at(found)))
-        if not found["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
+        runs = table_of(news.run_store, news.index, table, before)
+        grown = with_lines(runs, news.of(table, _at(runs)))
+        if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(news.run_store, grown)
-        told, gone = without_reports(grown, keep)
-        kept.append((told, gone, told is not found))
-        return None if told is found else _encoded(told)
+        shortened, removed = without_reports(grown, keep)
+        results.append((shortened, removed, shortened is not runs))
+        return None if shortened is runs else _encoded(shortened)
 
     news.run_store.revise(file_of(table, kind="json"), edit)
-    return kept[-1]
+    return results[-1]
 
 
-def _without_removed(run_store: RunStore, found: dict[str, Any]) -> dict[str, Any]:
+def _without_removed(run_store: RunStore, runs: dict[str, Any]) -> dict[str, Any]:
     "A table's runs, those whose report is gone without it."
-    folders = {row["html"].rpartition("/")[0] for row in found["rows"] if row.get("html")}
-    there = {name for folder in folders for name, _ in run_store.names(f"{folder}/")}
-    rows = [{**row, "html": ""} if row.get("html", "") not in there else row for row in found["rows"]]
-    return {**found, "rows": rows}
+    folders = {row["html"].rpartition("/")[0] for row in runs["rows"] if row.get("html")}
+    present = {name for folder in folders for name, _ in run_store.names(f"{folder}/")}
+    rows = [{**row, "html": ""} if row.get("html", "") not in present else row for row in runs["rows"]]
+    return {**runs, "rows": rows}
 
 
 def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
@@ -348,9 +348,9 @@ def _close(news: _News, table: str, written: dict[str, Any]) -> None:
     "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:
-        found = table_of(news.run_store, news.index, table, before)
-        left = without_closed(found, written)
-        return None if left["closed"] == found["closed"] else _encoded(left)
+        runs = table_of(news.run_store, news.index, table, before)
+        remaining = without_closed(runs, written)
+        return None if remaining["closed"] == runs["closed"] else _encoded(remaining)
 
     if len(written["rows"]) >= 2 * PAGE:
         news.run_store.revise(file_of(table, kind="json"), edit)
@@ -361,8 +361,8 @@ def _incomplete(
     index: dict[str, Any],
 ) -> set[str]:
     "Tables whose file or page is gone, by one listing."
-    there = {name for name, size in run_store.names("tables/") if size}
-    return {one for one in index["tables"] if not {file_of(one), file_of(one, kind="json")} <= there}
+    present = {name for name, size in run_store.names("tables/") if size}
+    return {table for table in index["tables"] if not {file_of(table), file_of(table, kind="json")} <= present}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-032
 def brought_up_to_date(
@@ -381,16 +381,16 @@ def brought_up_to_date(
         if spent > seconds:
             return tables[:number]  # the index stays as it was, so all lines are news again
         begun = time.monotonic()
-        written, gone, has_grown = _grown(news, table, keep if table else 0)
+        written, removed, has_grown = _grown(news, table, keep if table else 0)
         write(run_store, news.index, table)
         _close(news, table, written)
-        _remove(run_store, gone)  # last, when no page leads to them
+        _remove(run_store, removed)  # last, when no page leads to them
         spent += time.monotonic() - begun if has_grown else 0.0
 
     def edit(before: bytes) -> bytes | None:
-        found = _parsed(before, news.index["ledger"])
-        is_new = found and news.reading.end.at > _at(found)
-        return _encoded(_with_reading(found, news.reading, draw)) if is_new else None
+        stored = _parsed(before, news.index["ledger"])
+        is_new = stored and news.reading.end.at > _at(stored)
+        return _encoded(_with_reading(stored, news.reading, draw)) if is_new else None
 
     run_store.revise(INDEX, edit)
     return tables

@@ -99,8 +99,8 @@ def own_kernel(
     home, spec = scratch(), ThisPython()
     try:
         sockets = {"transport": "ipc", "ip": f"{home}/k", "connection_file": f"{home}/k.json"}
-        own = {"kernel_spec_manager": spec, "client_factory": OwnClient}
-        kernel = OwnKernel(kernel_name="python3", log=_LOG, **own, **sockets)
+        classes = {"kernel_spec_manager": spec, "client_factory": OwnClient}
+        kernel = OwnKernel(kernel_name="python3", log=_LOG, **classes, **sockets)
         if forks and forks.is_alive:
             register_provisioner()
             spec.provisioner, kernel.forks = PROVISIONER, forks

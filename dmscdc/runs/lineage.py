@@ -28,10 +28,10 @@ def dataset_name(
     place: str,  # a folder, or s3://bucket/prefix
 ) -> tuple[str, str]:  # namespace and name
     "A place as OpenLineage names it."
-    scheme, found, rest = place.partition("://")
-    if not found:
+    scheme, separator, path = place.partition("://")
+    if not separator:
         return "file", str(Path(place).absolute())
-    bucket, _, prefix = rest.partition("/")
+    bucket, _, prefix = path.partition("/")
     return f"{scheme.replace('s3a', 's3')}://{bucket}", prefix.strip("/") or "/"
 
 
@@ -75,29 +75,29 @@ def run_events(
         about["schema"] = shape.SchemaDatasetFacet(fields=fields)
     if done.get("commit"):
         about["version"] = facets.dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(done["commit"]))
-    said: dict[str, Any] = {}
+    run_facets: dict[str, Any] = {}
     if pass_id:
         parent = facets.parent_run
-        above = parent.Run(runId=run_uuid(landing, pass_id)), parent.Job(namespace=landing, name="dmscdc.pass")
-        said["parent"] = parent.ParentRunFacet(*above)
+        origin = parent.Run(runId=run_uuid(landing, pass_id)), parent.Job(namespace=landing, name="dmscdc.pass")
+        run_facets["parent"] = parent.ParentRunFacet(*origin)
     if run.verdict in _ENDS:
-        told = facets.error_message_run.ErrorMessageRunFacet(message=run.words, programmingLanguage="python")
-        said["errorMessage"] = told
-    places = [dataset_name(f"{one.rstrip('/')}/{table.schema}/{table.name}") for one in places_of(landing)]
-    made = dataset_name(location)
+        failure = facets.error_message_run.ErrorMessageRunFacet(message=run.words, programmingLanguage="python")
+        run_facets["errorMessage"] = failure
+    places = [dataset_name(f"{root.rstrip('/')}/{table.schema}/{table.name}") for root in places_of(landing)]
+    target = dataset_name(location)
     counted = {} if places[1:] else {"inputStatistics": read}  # of several places only the sum is known
-    same = {
+    common = {
         "job": events.Job(namespace=landing, name=f"dmscdc.{run.job}.{run.table}"),
-        "run": events.Run(runId=run_uuid(landing, run.id), facets=said),
+        "run": events.Run(runId=run_uuid(landing, run.id), facets=run_facets),
         "producer": PRODUCER,
         "inputs": [events.InputDataset(*place, inputFacets=counted) for place in places],
-        "outputs": [events.OutputDataset(*made, facets=about, outputFacets={"outputStatistics": written})],
+        "outputs": [events.OutputDataset(*target, facets=about, outputFacets={"outputStatistics": written})],
     }
     state = events.RunState
     ended = state.FAIL if run.verdict in _ENDS else state.COMPLETE
     return [
-        events.RunEvent(eventType=state.START, eventTime=run.start, **same),
-        events.RunEvent(eventType=ended, eventTime=run.end, **same),
+        events.RunEvent(eventType=state.START, eventTime=run.start, **common),
+        events.RunEvent(eventType=ended, eventTime=run.end, **common),
     ]
 
 # %% ../../notebooks/09_runs/11_lineage.ipynb #be505ada
@@ -106,19 +106,19 @@ def open_lineage(
 ) -> Callable[..., None]:  # told a run as `run_events` is
     "Open the client; the returned function sends a run. Raises `ImportError` where the package is missing."
     if not setting:
-        return lambda *given, **more: None
+        return lambda *arguments, **keywords: None
     try:
         client = _client(setting)
     except ImportError as error:
         raise ImportError("lineage wants openlineage-python: pip install 'dmscdc[lineage]'") from error
     silent = False
 
-    def tell(*given: Any, **more: Any) -> None:
+    def tell(*arguments: Any, **keywords: Any) -> None:
         nonlocal silent
         if silent:
             return
         try:
-            for event in run_events(*given, **more):
+            for event in run_events(*arguments, **keywords):
                 client.emit(event)
         except Exception as error:  # of any transport; the run has done its work
             silent = True

@@ -40,7 +40,7 @@ def as_json(
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-011
 def say(
     value: Any,  # a JSON value
-    most: int = 3,  # members of a list that are shown; the rest is counted
+    limit: int = 3,  # members of a list that are shown; the rest is counted
 ) -> str:  # short text for people, not escaped
     "A value in words: `8,425`, `–`, `inserted 3, deleted 1`."
     if value is None or value == "" or value == [] or value == {}:
@@ -50,10 +50,10 @@ def say(
     if isinstance(value, (int, float)):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".")
     if isinstance(value, dict):
-        return ", ".join(f"{name} {say(one, most)}" for name, one in value.items())
+        return ", ".join(f"{name} {say(member, limit)}" for name, member in value.items())
     if isinstance(value, (list, tuple)):
-        rest = f" and {len(value) - most:,} more" if len(value) > most else ""
-        return "; ".join(say(one, most) for one in value[:most]) + rest
+        ending = f" and {len(value) - limit:,} more" if len(value) > limit else ""
+        return "; ".join(say(member, limit) for member in value[:limit]) + ending
     return str(value) or "–"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-014
@@ -61,15 +61,15 @@ def _is_grid(
     value: Any,  # a JSON value
 ) -> bool:
     "Whether a value is a list of dicts, which has columns."
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
     "Header and rows of a dict, which has no header, or of a list of dicts."
     if isinstance(value, dict):
-        return [], [[name, say(one)] for name, one in value.items()]
-    head = list(dict.fromkeys(name for one in value for name in one))
-    return head, [[say(one.get(name)) for name in head] for one in value]
+        return [], [[name, say(entry)] for name, entry in value.items()]
+    head = list(dict.fromkeys(name for entry in value for name in entry))
+    return head, [[say(entry.get(name)) for name in head] for entry in value]
 
 
 def _names_in(value: Any) -> list[str]:
@@ -88,15 +88,15 @@ AS_IT_IS = "mathjax_ignore tex2jax_ignore"  # a name between two $ is no formula
 
 def table_html(
     value: Any,  # a JSON value
-    most: int = 10,  # rows shown
+    limit: int = 10,  # rows shown
 ) -> str:  # HTML, escaped
     "A small HTML table of a value; a sentence where it is neither a dict nor a list of dicts."
     if not _is_grid(value) and not isinstance(value, dict):
-        return f'<p class="{AS_IT_IS}">{html.escape(escaped(say(value, most)))}</p>'
+        return f'<p class="{AS_IT_IS}">{html.escape(escaped(say(value, limit)))}</p>'
     head, rows = _grid(value)
-    lines = [_row_html(row, "td") for row in rows[:most]]
-    if len(rows) > most:
-        lines.append(f'<tr><td colspan="{len(rows[0])}">and {len(rows) - most:,} more</td></tr>')
+    lines = [_row_html(row, "td") for row in rows[:limit]]
+    if len(rows) > limit:
+        lines.append(f'<tr><td colspan="{len(rows[0])}">and {len(rows) - limit:,} more</td></tr>')
     top = f"<thead>{_row_html(head, 'th')}</thead>" if head else ""
     return f'<table class="{AS_IT_IS}">{top}<tbody>{"".join(lines)}</tbody></table>'
 
@@ -124,7 +124,7 @@ def in_order(
     "A dict with the given names first, also in a list of dicts; other values unchanged."
     if isinstance(value, dict):
         return {name: value[name] for name in (*names, *value) if name in value}
-    return [in_order(one, names) for one in value] if _is_grid(value) else value
+    return [in_order(row, names) for row in value] if _is_grid(value) else value
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-021
 def records(
@@ -136,9 +136,9 @@ def records(
             notebook = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
-    outputs = [out for cell in notebook.get("cells", []) for out in cell.get("outputs", [])]
-    found = [(*one, out) for out in outputs for one in out.get("data", {}).get(RECORD, {}).items()]
-    return {name: in_order(value, out.get("metadata", {}).get(RECORD, [])) for name, value, out in found}
+    outputs = [output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])]
+    entries = [(*pair, output) for output in outputs for pair in output.get("data", {}).get(RECORD, {}).items()]
+    return {name: in_order(value, output.get("metadata", {}).get(RECORD, [])) for name, value, output in entries}
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
 FORKER_DIED = "process that forks died"
@@ -199,7 +199,7 @@ def run_at(
     "A new run with its path: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
     home = runs / job / in_path(table) if table else runs / job
     stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
-    again = command or f"dmscdc pass{f' --only {for_shell(table)}' if table else ''}"
+    rerun = command or f"dmscdc pass{f' --only {for_shell(table)}' if table else ''}"
     return Run(
         id=run_id,
         job=job,
@@ -209,7 +209,7 @@ def run_at(
         verdict=Verdict.FAILED,
         words="the process that ran it was gone before it was done",
         cause="stopped",
-        command=again,
+        command=rerun,
         notebook=home / f"{stem}.ipynb",
         html=home / f"{stem}.html",
     )
@@ -241,15 +241,15 @@ def read_lines(
     content: bytes,  # of a run log, possibly beginning or ending inside a line
 ) -> list[dict[str, Any]]:  # the lines that can be read
     "The JSON objects in the lines; torn lines are skipped."
-    found = []
+    lines = []
     for line in content.splitlines():
         try:
             value = json.loads(line)
         except ValueError:
             continue
         if isinstance(value, dict):
-            found.append(value)
-    return found
+            lines.append(value)
+    return lines
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-041
 def _as_line(line: dict[str, Any]) -> bytes:
@@ -277,8 +277,8 @@ class RunLog:
 
     def lines(self, newest: int | None = None) -> list[dict[str, Any]]:
         "All lines, oldest first; with `newest`, only those in that many bytes from the end."
-        found = read_lines(b"".join(reversed(list(self.run_store.parts(newest)))))
-        return sorted(found, key=by_end) if self.run_store.is_remote else found
+        lines = read_lines(b"".join(reversed(list(self.run_store.parts(newest)))))
+        return sorted(lines, key=by_end) if self.run_store.is_remote else lines
 
     def newest_first(self) -> Iterator[dict[str, Any]]:
         "All lines, the newest first; parts of a file and pieces of a bucket are read only as needed."
@@ -303,8 +303,8 @@ def store_line(
             _upload(line, run_store)
         RunLog(run_store).append(line)
     except RunStoreError as error:
-        here = run_store.home / line["notebook"]
-        return f"Its report could not be kept: {error}. It lies in {here}; the next pass on this machine sends it"
+        place = run_store.home / line["notebook"]
+        return f"Its report could not be kept: {error}. It lies in {place}; the next pass on this machine sends it"
     if run_store.is_remote:
         (run_store.home / line["notebook"]).unlink()  # first: a notebook without a page is a lost run
         (run_store.home / line["html"]).unlink()
@@ -327,15 +327,15 @@ def facts_of(
     notebooks: Iterable[Path],  # executed notebooks
 ) -> list[dict[str, Any]]:  # run log lines; a notebook that is torn or not finished has none
     "The run log lines in the metadata of finished notebooks."
-    found = []
+    lines = []
     for path in notebooks:
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("dmscdc")
         except (ValueError, KeyError):
             continue
         if facts:
-            found.append(facts)
-    return found
+            lines.append(facts)
+    return lines
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-054
 def rebuild(
@@ -349,9 +349,9 @@ def rebuild(
     with run_log.path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        kept = [line for line in read_lines(file.read()) if not line.get("notebook")]
-        found = facts_of(Path(runs).glob("*/**/*.ipynb"))
-        lines = sorted(kept + found, key=by_end)
+        standing = [line for line in read_lines(file.read()) if not line.get("notebook")]
+        rebuilt = facts_of(Path(runs).glob("*/**/*.ipynb"))
+        lines = sorted(standing + rebuilt, key=by_end)
         file.truncate(0)
         os.write(file.fileno(), b"".join(map(_as_line, lines)))
     return len(lines)

@@ -86,23 +86,26 @@ def _shown(row: dict[str, Any], table: str, room: int) -> dict[str, Any]:
     return {"rows": {}, **row, "said": words, "took": took(row["start"], row["end"])}
 
 
-def _older(table: str, found: dict[str, Any], number: int) -> list[dict[str, Any]]:
+def _older(table: str, runs: dict[str, Any], number: int) -> list[dict[str, Any]]:
     "The other pages of a table, the newest first; an older page knows only the one before it."
-    ends = {page: len(rows) for page, rows in pages_of(found).items() if page}
-    ends |= dict.fromkeys(range(1, found["closed"] + 1), PAGE)
+    ends = {page: len(rows) for page, rows in pages_of(runs).items() if page}
+    ends |= dict.fromkeys(range(1, runs["closed"] + 1), PAGE)
     numbers = sorted(ends, reverse=True) if not number else [number - 1] if number > 1 else []
     before = {page: (page - 1) * PAGE for page in numbers}
-    return [{"file": file_of(table, one), "first": at + 1, "last": at + ends[one]} for one, at in before.items()]
+    return [
+        {"file": file_of(table, older), "first": offset + 1, "last": offset + ends[older]}
+        for older, offset in before.items()
+    ]
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-017
 def _mark_of(
-    found: dict[str, Any],  # of the run index
+    runs: dict[str, Any],  # of the run index
     number: int,  # of a page
 ) -> str:  # the same where the page would show the same
     "What a page shows: the newest one all runs up to a place in the run log, an older one its own."
-    rows = pages_of(found)[number]
-    seen = found["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run"), _whole(rows)]
-    return "-".join(map(str, [__version__, found["ledger"], *seen]))
+    rows = pages_of(runs)[number]
+    facts = runs["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run"), _whole(rows)]
+    return "-".join(map(str, [__version__, runs["ledger"], *facts]))
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-018
 def _whole(rows: list[dict[str, Any]]) -> int:
@@ -121,26 +124,26 @@ def _drawn(
     if not rows[1:]:
         return ""
     marked = f'<div class="charts" data-of="{charts_mark(rows)}">'
-    kept = re.search(rf"{re.escape(marked)}.*?</div>", before, re.DOTALL)
-    return kept[0] if kept else charts_of(rows).replace('<div class="charts">', marked)
+    charts = re.search(rf"{re.escape(marked)}.*?</div>", before, re.DOTALL)
+    return charts[0] if charts else charts_of(rows).replace('<div class="charts">', marked)
 
 
 def table_page(
     table: str,  # "" for runs about no single table
-    found: dict[str, Any],  # of the run index
+    runs: dict[str, Any],  # of the run index
     number: int = 0,  # of the page; 0 is the newest
     now: datetime | None = None,  # when; UTC
     before: str = "",  # the page as it was
 ) -> str:  # HTML
     "A page with runs of a table; the newest has charts of them."
-    rows = pages_of(found)[number][::-1]
+    rows = pages_of(runs)[number][::-1]
     values = {
         "title": table or "Runs about no single table",
-        "mark": _mark_of(found, number),
-        "total": found["closed"] * PAGE + len(found["rows"]),
-        "charts": Markup(_drawn(found["rows"], before)) if table and not number else "",
+        "mark": _mark_of(runs, number),
+        "total": runs["closed"] * PAGE + len(runs["rows"]),
+        "charts": Markup(_drawn(runs["rows"], before)) if table and not number else "",
         "chips": _verdicts_of(rows),
-        "older": _older(table, found, number),
+        "older": _older(table, runs, number),
         "proof": next((row for row in rows if row.get("job") == "reconcile"), None),
         "newest": file_of(table),
         "top": "../../" if number else "../",
@@ -161,16 +164,16 @@ def write_table_pages(
 ) -> None:
     "Write the pages of a table that are not closed, from what its file says at that moment."
     file = file_of(table, kind="json")
-    known = run_store.get(file)
-    found = table_of(run_store, index, table, known)
-    for number in pages_of(found):
+    content = run_store.get(file)
+    runs = table_of(run_store, index, table, content)
+    for number in pages_of(runs):
 
         def edit(before: bytes, number: int = number) -> bytes | None:
             now = run_store.get(file)
-            told = found if now == known else table_of(run_store, index, table, now)
-            is_gone = number not in pages_of(told)
-            is_there = not is_gone and f'data-shows="{escape(_mark_of(told, number))}"'.encode() in before[:1_000]
-            return None if is_gone or is_there else table_page(table, told, number, before=before.decode()).encode()
+            newest = runs if now == content else table_of(run_store, index, table, now)
+            is_gone = number not in pages_of(newest)
+            is_there = not is_gone and f'data-shows="{escape(_mark_of(newest, number))}"'.encode() in before[:1_000]
+            return None if is_gone or is_there else table_page(table, newest, number, before=before.decode()).encode()
 
         run_store.revise(file_of(table, number), edit)
 
@@ -203,37 +206,37 @@ def _is_overtaken(row: dict[str, Any]) -> bool:
 
 
 def _last_word(
-    known: dict[str, Any],  # of the table, in the run index
+    entry: dict[str, Any],  # of the table, in the run index
     is_done: bool = False,  # there is nothing to load now
 ) -> dict[str, Any]:  # a run; empty where there is none
     "The run that gives a table's status: the worst among the newest runs of each job."
-    rows = [row for row in known["last"].values() if not (is_done and _is_overtaken(row))]
+    rows = [row for row in entry["last"].values() if not (is_done and _is_overtaken(row))]
     newest_first = sorted(rows, key=lambda row: row["end"], reverse=True)
     return min(newest_first, key=lambda row: _rank(row["verdict"]), default={})
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #17f1c697
 def _volume_of(
-    known: dict[str, Any],  # of the table, in the run index
+    entry: dict[str, Any],  # of the table, in the run index
 ) -> dict[str, Any] | None:
     "Rows and bytes of the newest run that had any."
-    ran = sorted((row for row in known["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
+    ran = sorted((row for row in entry["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
     return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
 
 
 def _lag_until(
-    known: dict[str, Any],  # of the table, in the run index
+    entry: dict[str, Any],  # of the table, in the run index
     now: str,  # ISO 8601
 ) -> float | None:  # seconds; None where no run reported one
     "The time since the newest change file in the lake was closed, by the newest run that reported a lag."
-    told = [row for row in known["last"].values() if row.get("lag") is not None]
-    newest = max(told, key=lambda row: row["end"], default=None)
+    reported = [row for row in entry["last"].values() if row.get("lag") is not None]
+    newest = max(reported, key=lambda row: row["end"], default=None)
     return newest and newest["lag"] + took(newest["end"], now)
 
 
-def _seen(known: dict[str, Any], table: str) -> dict[str, Any]:
+def _seen(entry: dict[str, Any], table: str) -> dict[str, Any]:
     "What a table's line shows from the run index."
-    page = file_of(table) if known["runs"] else ""
-    return {"marks": known["marks"], "runs": known["runs"], "page": page, "volume": _volume_of(known)}
+    page = file_of(table) if entry["runs"] else ""
+    return {"marks": entry["marks"], "runs": entry["runs"], "page": page, "volume": _volume_of(entry)}
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #1b2ea4b5
 def name_parts(
@@ -249,43 +252,43 @@ def name_parts(
 # %% ../../notebooks/09_runs/09_pages.ipynb #b5fdc3e3
 def _evidence(
     proof: dict[str, Any],  # as the state keeps it
-    known: dict[str, Any],  # of the table, in the run index
+    entry: dict[str, Any],  # of the table, in the run index
     table: str,
 ) -> str:  # "" where nothing was compared
     "The report of the comparison that a mark of proof speaks of; of an old one the table's page, which leads to it."
     run = proof.get("run")
-    rows = (*known["last"].values(), *known["marks"])
-    found = (row["html"] for row in rows if row.get("run") == run and row.get("html"))
-    return next(found, file_of(table)) if run else ""
+    rows = (*entry["last"].values(), *entry["marks"])
+    reports = (row["html"] for row in rows if row.get("run") == run and row.get("html"))
+    return next(reports, file_of(table)) if run else ""
 
 
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
-    known: dict[str, Any],  # of it, in the run index
+    entry: dict[str, Any],  # of it, in the run index
     runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. If the status has no words, those of the runs are used."
-    last, state = _last_word(known, status.get("verdict") == Verdict.NOTHING), str(status.get("state") or "")
+    newest, state = _last_word(entry, status.get("verdict") == Verdict.NOTHING), str(status.get("state") or "")
     waits = state if state in _STATES else "waiting" if state.startswith("wait") else ""
     has_a_word = status.get("words") or status.get("verdict") not in (None, "", Verdict.NOTHING)
-    said = status if has_a_word else last
-    if status.get("waits") and said.get("verdict") in (None, *WELL):
-        said = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
+    word = status if has_a_word else newest
+    if status.get("waits") and word.get("verdict") in (None, *WELL):
+        word = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
     schema, name = name_parts(status["table"])
     idle = "nothing to do" if status.get("verdict") == "nothing" else state
     stands = _STATES.get(waits, "").replace("key", status.get("needs") or "key")
-    words = unnamed(said.get("words") or stands or idle, status["table"])
+    words = unnamed(word.get("words") or stands or idle, status["table"])
     return {
         **status,
         "schema": schema,
         "name": name,
-        "verdict": said.get("verdict") or (waits and Verdict.WAITING) or Verdict.NOTHING,
+        "verdict": word.get("verdict") or (waits and Verdict.WAITING) or Verdict.NOTHING,
         "words": words,
         "brief": first_sentence(words),
-        "report": below(status.get("report"), runs) or last.get("html"),
-        "again": last.get("command"),
-        "evidence": _evidence(status.get("proof") or {}, known, status["table"]),
-        **_seen(known, status["table"]),
+        "report": below(status.get("report"), runs) or newest.get("html"),
+        "again": newest.get("command"),
+        "evidence": _evidence(status.get("proof") or {}, entry, status["table"]),
+        **_seen(entry, status["table"]),
         "state": waits or state,
     }
 
@@ -310,17 +313,17 @@ def with_code(
     "A text with its commands as code."
     parts = COMMAND.split(words)  # text, command, text, command, …, text
     code = Markup('<code class="command">{}</code>').format
-    return Markup("").join(code(part) if at % 2 else part for at, part in enumerate(parts))
+    return Markup("").join(code(part) if number % 2 else part for number, part in enumerate(parts))
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-032
 def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:
     "The words of a table that waits for its key or its columns, and the command that sets them."
-    found = line.get("suggested") or ()
-    guess = found if isinstance(found, str) else ",".join(found)
-    said = line.get("suggestion") or f"its data suggests {guess or 'none'}"
+    suggested = line.get("suggested") or ()
+    guess = suggested if isinstance(suggested, str) else ",".join(suggested)
+    hint = line.get("suggestion") or f"its data suggests {guess or 'none'}"
     key = f"--key {for_shell(guess)}" if guess else "--insert-only"
     command = line.get("command") or f"dmscdc table set {for_shell(line['table'])} {key}"
-    return f"New, and waits for its {line.get('needs') or 'key'}: {said.rstrip('.')}.", command
+    return f"New, and waits for its {line.get('needs') or 'key'}: {hint.rstrip('.')}.", command
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-033
 def needs_person(
@@ -341,19 +344,19 @@ def needs_person(
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-037
 def as_entry(
-    one: dict[str, Any] | str,  # something that needs a person
+    entry: dict[str, Any] | str,  # something that needs a person
     runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # with all the names that the page knows
     "An entry as the page shows it; a sentence is enough, and `command` may replace `commands`."
-    one = {"words": one} if isinstance(one, str) else dict(one)
-    commands = one.get("commands") or ([one["command"]] if one.get("command") else [])
+    entry = {"words": entry} if isinstance(entry, str) else dict(entry)
+    commands = entry.get("commands") or ([entry["command"]] if entry.get("command") else [])
     return {
         "table": "",
         "verdict": Verdict.ATTENTION,
-        **one,
-        "said": with_code(one.get("words") or ""),
+        **entry,
+        "said": with_code(entry.get("words") or ""),
         "commands": commands,
-        "report": below(one.get("report"), runs),
+        "report": below(entry.get("report"), runs),
     }
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-040
@@ -373,16 +376,18 @@ _LEGEND = {verdict: verdict.meaning for verdict in (*WELL, *Verdict)}
 
 def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: RunStore, now: str) -> list[dict[str, Any]]:
     "All tables, the worst first."
-    known, given = index["tables"], {one["table"] for one in tables}
-    every = [*tables, *({"table": table} for table in known if table and table not in given)]
-    seen = [known.get(one["table"], UNKNOWN) for one in every]
-    lines = [table_line({"lag": _lag_until(of, now), **one}, of, runs) for one, of in zip(every, seen)]
+    indexed, names = index["tables"], {status["table"] for status in tables}
+    statuses = [*tables, *({"table": table} for table in indexed if table and table not in names)]
+    entries = [indexed.get(status["table"], UNKNOWN) for status in statuses]
+    lines = [
+        table_line({"lag": _lag_until(entry, now), **status}, entry, runs) for status, entry in zip(statuses, entries)
+    ]
     return sorted(lines, key=lambda line: (_rank(line["verdict"]), line["table"]))
 
 
-def _worded(one: dict[str, Any] | str) -> dict[str, Any]:
+def _worded(entry: dict[str, Any] | str) -> dict[str, Any]:
     "An entry with words."
-    return {"words": one} if isinstance(one, str) else {"words": "", **one}
+    return {"words": entry} if isinstance(entry, str) else {"words": "", **entry}
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-044
 def _page_values(
@@ -393,9 +398,11 @@ def _page_values(
     now: str,  # ISO 8601
 ) -> dict[str, Any]:
     "The tables and what needs a person, as values for the page."
-    lines, last, others = _lines(index, tables, runs, now), index["last_pass"], index["tables"].get("")
+    lines, last_pass, tableless = _lines(index, tables, runs, now), index["last_pass"], index["tables"].get("")
     people = [*filter(None, map(needs_person, lines))] if people is None else people
-    entries = [as_entry({**one, "words": fitting(one["words"], 2_000)}, runs) for one in map(_worded, people[:_PEOPLE])]
+    entries = [
+        as_entry({**entry, "words": fitting(entry["words"], 2_000)}, runs) for entry in map(_worded, people[:_PEOPLE])
+    ]
     return {
         "tables": lines,
         "sentence": sentence(lines),
@@ -403,8 +410,8 @@ def _page_values(
         "people": entries,
         "people_count": len(people),
         "more_people": len(people) - len(entries),
-        "last_pass": last and {**last, "took": took(last["start"], last["end"])},
-        "others": others and {**others, "page": file_of("")},
+        "last_pass": last_pass and {**last_pass, "took": took(last_pass["start"], last_pass["end"])},
+        "others": tableless and {**tableless, "page": file_of("")},
         "idle": index["idle"],
         "charts": Markup(index["charts"]),
     }
@@ -419,11 +426,11 @@ def front_page(
     **values: Any,  # title
 ) -> str:  # HTML
     "The page of all tables, with as many marks for each as fit."
-    found = _page_values(index, tables, people, runs, now)
-    for most in (MARKS_SHOWN, 6, 3, 1, 0):
-        for line in found["tables"]:
-            line["marks"] = line["marks"][len(line["marks"]) - most :] if most < len(line["marks"]) else line["marks"]
-        page = render("index.html", now=now, legend=_LEGEND, **found, **_own_script(), **values)
+    facts = _page_values(index, tables, people, runs, now)
+    for marks in (MARKS_SHOWN, 6, 3, 1, 0):
+        for line in facts["tables"]:
+            line["marks"] = line["marks"][len(line["marks"]) - marks :] if marks < len(line["marks"]) else line["marks"]
+        page = render("index.html", now=now, legend=_LEGEND, **facts, **_own_script(), **values)
         if len(page.encode()) <= LIMIT:
             break
     return page

@@ -63,14 +63,14 @@ def duration(
         return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 2 * 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86_400:,} days"
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60:02d} s"
+    if rounded < 2 * 86_400:
+        return f"{rounded // 3600} h {rounded % 3600 // 60:02d} min"
+    return f"{rounded // 86_400:,} days"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-012
 def _mark(verdict: str) -> str:
@@ -103,10 +103,10 @@ def sum_of(
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-019
 def share(
     value: float,  # of one bar
-    whole: dict[str, float],  # of all bars
+    bars: dict[str, float],  # of all bars
 ) -> float:  # percent
     "Percent of the largest, for bars."
-    return round(100 * value / (max(whole.values()) or 1), 1)
+    return round(100 * value / (max(bars.values()) or 1), 1)
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-022
 def _or_null(value: str | None) -> str:
@@ -114,9 +114,9 @@ def _or_null(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _pairs(cells: list[list[str | None]], at: int = 1) -> str:
+def _pairs(cells: list[list[str | None]], place: int = 1) -> str:
     "Names and values of a row in a line; `at` is the place of the value in each cell."
-    return ", ".join(f"{cell[0]}={_or_null(cell[at])}" for cell in cells)
+    return ", ".join(f"{cell[0]}={_or_null(cell[place])}" for cell in cells)
 
 
 _FILTERS: dict[str, Callable] = {
@@ -186,8 +186,8 @@ def _tame(
         picture = b64encode(texts.pop("image/svg+xml").encode()).decode()
         texts["text/html"] = f'<img alt="a picture" src="data:image/svg+xml;base64,{picture}">'
     if "text/html" in texts:
-        own = r"<(style|script)\b.*?</\1\s*>"
-        texts["text/html"] = re.sub(own, "", texts["text/html"], flags=re.DOTALL | re.IGNORECASE)
+        pattern = r"<(style|script)\b.*?</\1\s*>"
+        texts["text/html"] = re.sub(pattern, "", texts["text/html"], flags=re.DOTALL | re.IGNORECASE)
     return texts
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-031
@@ -198,8 +198,8 @@ def _richest(
     "The richest form, or a note where it is too large; a picture may be larger than a text."
     best = next((kind for kind in ("text/html", "image/png", "text/markdown") if kind in texts), "text/plain")
     text = texts.get(best, "")
-    most = 3 * ROOM if "image/" in best + text[:50] else ROOM
-    if len(text) > min(most, room):
+    limit = 3 * ROOM if "image/" in best + text[:50] else ROOM
+    if len(text) > min(limit, room):
         return {"text/plain": f"({best} of {size(len(text))} is left to the notebook)"}
     return {best: text}
 
@@ -210,10 +210,10 @@ def _folded(
     "An error as its message; the trace is there for who opens it."
     from nbconvert.filters import ansi2html
 
-    said = f"{output['ename']}: {output['evalue']}"
-    first = next((line for line in said.splitlines() if line.strip()), output["ename"])
-    trace = ansi2html(shorter("\n".join(output["traceback"]) or said))
-    text = f"<details><summary>{escape(first[:300])}</summary><pre>{trace}</pre></details>"
+    message = f"{output['ename']}: {output['evalue']}"
+    headline = next((line for line in message.splitlines() if line.strip()), output["ename"])
+    trace = ansi2html(shorter("\n".join(output["traceback"]) or message))
+    text = f"<details><summary>{escape(headline[:300])}</summary><pre>{trace}</pre></details>"
     return {"output_type": "display_data", "data": {"text/html": text}, "metadata": {}}
 
 
@@ -245,9 +245,9 @@ def lean(
         if cell["cell_type"] == "code":
             cell["outputs"] = []
             for output in outputs:
-                if found := lean_output(output, room):
-                    cell["outputs"].append(found)
-                    room = max(500, room - len(json.dumps(found)))
+                if shortened := lean_output(output, room):
+                    cell["outputs"].append(shortened)
+                    room = max(500, room - len(json.dumps(shortened)))
         cells.append(cell)
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
@@ -316,10 +316,10 @@ def short_paths(
 ) -> str:  # the same with shorter paths
     "Paths relative to the project, the package and the home folder instead of absolute ones."
     package = Path(str(files("dmscdc"))).parent
-    known = {str(base): ".", str(package): "", sys.prefix: "python", str(Path.home()): "~"}
-    for path in sorted(known, key=len, reverse=True):
+    names = {str(base): ".", str(package): "", sys.prefix: "python", str(Path.home()): "~"}
+    for path in sorted(names, key=len, reverse=True):
         if len(path) > 1:
-            name = known[path]
+            name = names[path]
             text = re.sub(re.escape(path) + r"(?=/|\b)/?", f"{name}/" if name and name != "." else "", text)
     return re.sub(r"python/lib/python3\.\d+/site-packages/", "", text)
 
@@ -336,17 +336,17 @@ def _defaults(book: dict[str, Any]) -> dict[str, Any]:
     "Names and defaults of the parameters cell, in its order."
     cells = [cell for cell in book["cells"] if "parameters" in cell["metadata"].get("tags", [])]
     source = "".join(cells[0]["source"]) if cells else ""
-    found = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=\s*(.*?)\s*(?:#.*)?$", source, re.MULTILINE)
-    return {name: _literal(text) for name, text in found}
+    pairs = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=\s*(.*?)\s*(?:#.*)?$", source, re.MULTILINE)
+    return {name: _literal(text) for name, text in pairs}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-051
 def parameters_of(
     book: dict[str, Any],  # an executed notebook
 ) -> list[dict[str, Any]]:  # name, value, and whether it was given
     "Parameters of a run: those that papermill was given, and the defaults of the others."
-    given = book["metadata"].get("papermill", {}).get("parameters", {})
-    values = {**_defaults(book), **given}
-    return [{"name": name, "value": say(value, 20), "given": name in given} for name, value in values.items()]
+    injected = book["metadata"].get("papermill", {}).get("parameters", {})
+    values = {**_defaults(book), **injected}
+    return [{"name": name, "value": say(value, 20), "given": name in injected} for name, value in values.items()]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
 BALANCE = {  # what becomes of a row that is read -> how a page says it
@@ -385,26 +385,26 @@ def in_plain_words(
     files, rows = done.get("files") or (), done.get("rows") or {}
     begin = f"This report is about {run['table']}, a table of the source, and its copy in the lake."
     if run["verdict"] in (*NOT_DONE, Verdict.BUSY):
-        why = {
+        reasons = {
             Verdict.FAILED: "The run ended before it was done",
             Verdict.BUSY: "Somebody else was at work on it",
             Verdict.REFUSED: "A file or a setting holds something that cannot be applied without guessing",
         }
-        return f"{begin} {why[run['verdict']]}. The banner says what it was, and what helps."
+        return f"{begin} {reasons[run['verdict']]}. The banner says what it was, and what helps."
     if not files:
         return f"{begin} There was nothing new to bring into it."
     missing = rows.get("aside", 0) + rows.get("left_out", 0)
-    what = " and ".join(
-        f"{rows[name]:,} {'row was' if rows[name] == 1 else 'rows were'} {said}"
-        for name, said in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed"))
+    changes = " and ".join(
+        f"{rows[name]:,} {'row was' if rows[name] == 1 else 'rows were'} {verb}"
+        for name, verb in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed"))
         if rows.get(name)
     )
-    many, what = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", what or "no row changed"
+    number, changes = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", changes or "no row changed"
     if run["verdict"] != Verdict.ATTENTION:
-        return f"{begin} It was brought up to date with {many} that DMS had written: {what}."
+        return f"{begin} It was brought up to date with {number} that DMS had written: {changes}."
     lacks = f"{missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it. "
     look = "The banner says what a person should look at"
-    return f"{begin} {lacks if missing else ''}{look}. Of {many} that DMS had written: {what}."
+    return f"{begin} {lacks if missing else ''}{look}. Of {number} that DMS had written: {changes}."
 
 
 def balance_lines(
@@ -417,10 +417,10 @@ def balance_lines(
     twice = "counted twice: a changed key ends one row and begins another"
     beyond = "counted twice: without a key an update ends one row and begins another"
     beyond = f"not in the new load, or {beyond}" if is_load else beyond
-    told = [(words, rows.get(name, 0)) for name, words in BALANCE.items()]
-    told += [(twice, -rows.get("moved", 0)), (beyond, -rows.get("beyond", 0))]
-    told += [("removed with all others when the table was emptied: no row that was read", -rows.get("emptied", 0))]
-    return [(words, number) for words, number in told if number or words in ("inserted", "updated", "deleted")]
+    lines = [(words, rows.get(name, 0)) for name, words in BALANCE.items()]
+    lines += [(twice, -rows.get("moved", 0)), (beyond, -rows.get("beyond", 0))]
+    lines += [("removed with all others when the table was emptied: no row that was read", -rows.get("emptied", 0))]
+    return [(words, number) for words, number in lines if number or words in ("inserted", "updated", "deleted")]
 
 
 def balance(
@@ -432,9 +432,9 @@ def balance(
         return ""
     if before is None:
         return f"The table is new and has {say(after)} {'row' if after == 1 else 'rows'}."
-    added, gone = rows.get("inserted", 0), rows.get("deleted", 0)
-    if before + added - gone == after:
-        return f"{before:,} rows before, {added:,} added, {gone:,} removed: {after:,} rows after."
+    added, removed = rows.get("inserted", 0), rows.get("deleted", 0)
+    if before + added - removed == after:
+        return f"{before:,} rows before, {added:,} added, {removed:,} removed: {after:,} rows after."
     return f"{before:,} rows before, {after:,} after."
 
 # %% ../../notebooks/09_runs/03_report.ipynb #ce46ccbb
@@ -459,24 +459,24 @@ def sample_csv(
     "Changed rows for a spreadsheet: what, key, column, before, after."
     if not sample:
         return ""
-    out = io.StringIO()
-    lines = csv.writer(out)
+    buffer = io.StringIO()
+    lines = csv.writer(buffer)
     lines.writerow(["what", "key", "column", "before", "after"])
     for row in sample:
         key = ", ".join(f"{name}={value}" for name, value in row["key"])
         lines.writerows(map(_inert, [row["what"], key, *cell]) for cell in row["cells"])
-    return f"data:text/csv;base64,{b64encode(out.getvalue().encode()).decode()}"
+    return f"data:text/csv;base64,{b64encode(buffer.getvalue().encode()).decode()}"
 
 
 def files_by_time(
     files: list[dict[str, Any]],  # of `Processed`
-    most: int = 60,  # bars
+    limit: int = 60,  # bars
 ) -> list[dict[str, Any]]:  # bars: from, to (UTC), rows, ops (inserts, updates, deletes; [] where they are not counted)
     "Operations of the change files by the time at which DMS closed them; a bar for several where many."
     closed = [(moment, file["rows"] or 0, file.get("ops") or []) for file in files if (moment := _closed(file["path"]))]
     closed.sort(key=itemgetter(0))
-    step = -(-len(closed) // most) or 1
-    groups = [closed[at : at + step] for at in range(0, len(closed), step)]
+    step = -(-len(closed) // limit) or 1
+    groups = [closed[begin : begin + step] for begin in range(0, len(closed), step)]
     bars = []
     for group in groups:
         ops = [sum(numbers) for numbers in zip(*(ops for *_, ops in group if ops))]
@@ -486,8 +486,8 @@ def files_by_time(
 
 def _closed(path: str) -> str:
     "When a change file was closed, by its name; empty for a file of a load."
-    found = re.search(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\d*\.[^/]*$", path)
-    return "{}-{}-{} {}:{}:{}".format(*found.groups()) if found else ""
+    match = re.search(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\d*\.[^/]*$", path)
+    return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else ""
 
 # %% ../../notebooks/09_runs/03_report.ipynb #403598c7
 def file_of(
@@ -511,18 +511,18 @@ def way_up(
     return [("all tables", f"{top}index.html"), *table]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-059
-def _other_tables(found: dict[str, Any]) -> dict[str, Markup]:
+def _other_tables(recorded: dict[str, Any]) -> dict[str, Markup]:
     "A table for every record without a section of its own in the page."
-    others = {name: value for name, value in found.items() if name not in ("verdict", "processed")}
-    return {name: Markup(table_html(value, MOST)) for name, value in others.items()}
+    remaining = {name: value for name, value in recorded.items() if name not in ("verdict", "processed")}
+    return {name: Markup(table_html(value, MOST)) for name, value in remaining.items()}
 
 
 def page_values(
     book: dict[str, Any],  # the executed notebook of a finished run
 ) -> dict[str, Any]:  # values for the template
     "The facts of a run in the form that the template needs."
-    run, found = book["metadata"].get("dmscdc") or {}, records(book)
-    done = found.get("processed") if isinstance(found.get("processed"), dict) else {}
+    run, recorded = book["metadata"].get("dmscdc") or {}, records(book)
+    done = recorded.get("processed") if isinstance(recorded.get("processed"), dict) else {}
     is_load = any(file.get("kind") == "load" for file in done.get("files") or ())
     return {
         "run": run,
@@ -532,7 +532,7 @@ def page_values(
         "took": took(run["start"], run["end"]) if run.get("end") else None,
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
         "parameters": parameters_of(book),
-        "others": _other_tables(found),
+        "others": _other_tables(recorded),
         "versions": done.get("versions") or {},
         "most": MOST,
         "plainly": in_plain_words(run, done),
@@ -555,8 +555,8 @@ def report_html(
     values = {**page_values(book), "notebook": notebook.name}
     base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
     fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
-    for more in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
-        page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **more}), base)
+    for changes in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
+        page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **changes}), base)
         if len(page.encode()) <= LIMIT:
             break
     return page

@@ -55,14 +55,14 @@ def secret_in(
 ) -> str:  # what it looks like, without the value; "" where it looks harmless
     "What kind of secret a parameter looks like, by its name or its value."
     if isinstance(value, dict):
-        return next(filter(None, (secret_in(str(key), one) for key, one in value.items())), "")
+        return next(filter(None, (secret_in(str(key), member) for key, member in value.items())), "")
     if isinstance(value, (list, tuple)):
-        return next(filter(None, (secret_in(name, one) for one in value)), "")
+        return next(filter(None, (secret_in(name, member) for member in value)), "")
     if _SECRET_NAME.search(name) and not _NAMES_ONE.search(name) and value not in (None, ""):
         return f"the name `{name}` says that it is a secret"
-    for what, pattern in _SECRET_VALUES.items():
+    for kind, pattern in _SECRET_VALUES.items():
         if isinstance(value, str) and pattern.search(value):
-            return f"its value looks like {what}"
+            return f"its value looks like {kind}"
     return ""
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-018
@@ -70,14 +70,14 @@ def find_job(
     job: Path | str,  # a path to a notebook, or the name of a job that ships with dmscdc
 ) -> Path:  # absolute path
     "Where the notebook of a job lies."
-    here = Path(dmscdc.__file__).parent
-    homes = [here / "jobs", here.parent / "notebooks" / "jobs"]
+    package = Path(dmscdc.__file__).parent
+    homes = [package / "jobs", package.parent / "notebooks" / "jobs"]
     for path in [Path(job), *(home / f"{job}.ipynb" for home in homes)]:
         if path.suffix == ".ipynb" and path.is_file():
             return path.resolve()
     names = sorted({path.stem for home in homes for path in home.glob("*.ipynb")})
-    known = ", ".join(names) or "none found"
-    raise NoSuchJob(f"no job `{job}`: it is neither a notebook nor one of the jobs of dmscdc ({known})")
+    available = ", ".join(names) or "none found"
+    raise NoSuchJob(f"no job `{job}`: it is neither a notebook nor one of the jobs of dmscdc ({available})")
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-021
 def check_parameters(
@@ -89,16 +89,16 @@ def check_parameters(
 
     from dmscdc.runs.kernel import braced
 
-    known = inspect_notebook(braced(job))
-    unknown = [name for name in parameters if name not in known]
+    accepted = inspect_notebook(braced(job))
+    unknown = [name for name in parameters if name not in accepted]
     if unknown:
         names = ", ".join(map(repr, unknown))
-        expected = ", ".join(known) or "none: no cell is tagged `parameters`"
+        expected = ", ".join(accepted) or "none: no cell is tagged `parameters`"
         raise RefusedParameters(f"{job.stem} does not know {names}; its parameters: {expected}")
     for name, value in parameters.items():
-        if why := secret_in(name, value):
+        if reason := secret_in(name, value):
             raise RefusedParameters(
-                f"{job.stem}: parameter {name!r} is refused because {why}. "
+                f"{job.stem}: parameter {name!r} is refused because {reason}. "
                 "Parameters are kept in the notebook: "
                 "give a secret by environment (env=), or give the name of a secret."
             )
@@ -115,10 +115,10 @@ def _server_words(watch: Watch, error: PapermillExecutionError) -> str:
     if not watch.server_death:
         return ""
     tries = 8 if LOST.search(f"{error.ename} {error.evalue}") else 1
-    for left in reversed(range(tries)):
+    for remaining in reversed(range(tries)):
         if words := watch.server_death():
             return words
-        if left:
+        if remaining:
             threading.Event().wait(LOOK)
     return ""
 
@@ -132,8 +132,8 @@ def without_trace(text: str) -> str:
         return text[:1000]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid)\b", line)]
-    last = (errors or lines)[-1][:300]
-    return f"{last}. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
+    message = (errors or lines)[-1][:300]
+    return f"{message}. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
 
 
 def ended_early(
@@ -153,10 +153,10 @@ def ended_early(
     if isinstance(error, PapermillExecutionError):
         if words := _server_words(watch, error):
             return Verdict.FAILED, server_cause(words), words
-        said = without_trace(error.evalue.strip()) or "no message"
+        message = without_trace(error.evalue.strip()) or "no message"
         if error.ename == Refused.__name__:
-            return Verdict.REFUSED, "cell error", said
-        return Verdict.FAILED, "cell error", f"{error.ename} in cell [{error.exec_count}]: {said}"
+            return Verdict.REFUSED, "cell error", message
+        return Verdict.FAILED, "cell error", f"{error.ename} in cell [{error.exec_count}]: {message}"
     code = watch.process.poll() if watch.process else None
     if getattr(watch.process, "is_orphan", False):
         return Verdict.FAILED, FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
@@ -166,29 +166,29 @@ def ended_early(
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-029
 def recorded_verdict(
-    found: dict[str, Any],  # what the job recorded
+    recorded: dict[str, Any],  # what the job recorded
 ) -> tuple[str, str, str]:  # verdict, cause, words
     "The verdict of a notebook that ran to its end: the one it recorded, or failed where it recorded none."
-    said = found.get("verdict")
-    if not isinstance(said, dict) or "verdict" not in said:
+    entry = recorded.get("verdict")
+    if not isinstance(entry, dict) or "verdict" not in entry:
         return Verdict.FAILED, "", "the notebook ran to its end but recorded no verdict"
-    if said["verdict"] not in ENDS:
-        return Verdict.FAILED, "", f"the notebook recorded a verdict that is none: {said['verdict']!r}"
-    return said["verdict"], "", str(said.get("words") or said["verdict"])
+    if entry["verdict"] not in ENDS:
+        return Verdict.FAILED, "", f"the notebook recorded a verdict that is none: {entry['verdict']!r}"
+    return entry["verdict"], "", str(entry.get("words") or entry["verdict"])
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-032
 def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:
     "The ended run with its verdict."
-    found = records(run.notebook)
-    verdict, cause, words = ended_early(error, watch) if error else recorded_verdict(found)
-    said = found.get("verdict") if isinstance(found.get("verdict"), dict) else {}
+    recorded = records(run.notebook)
+    verdict, cause, words = ended_early(error, watch) if error else recorded_verdict(recorded)
+    entry = recorded.get("verdict") if isinstance(recorded.get("verdict"), dict) else {}
     return replace(
         run,
         end=iso(datetime.now(timezone.utc)),
         verdict=verdict,
         cause=cause,
         words=words,
-        command=said.get("command") or run.command,
+        command=entry.get("command") or run.command,
     )
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-035
@@ -293,10 +293,10 @@ def claimed(
         try:
             file = stack.enter_context(notebook.open("rb"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = os.path.samestat(os.fstat(file.fileno()), notebook.stat())
+            is_mine = os.path.samestat(os.fstat(file.fileno()), notebook.stat())
         except (BlockingIOError, FileNotFoundError):
-            mine = False
-        yield mine
+            is_mine = False
+        yield is_mine
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-053
 def _lost_run(notebook: Path, runs: Path) -> Run:
@@ -331,13 +331,13 @@ def close_lost(
     "Finish runs whose process is gone; upload those whose upload has failed before."
     run_store, closed = open_run_store(runs), []
     for notebook in _waiting(run_store, newest):
-        with claimed(notebook) as mine:
-            if mine and not notebook.with_suffix(".html").exists():
+        with claimed(notebook) as is_mine:
+            if is_mine and not notebook.with_suffix(".html").exists():
                 if run := _ended(notebook, run_store):
                     _brought(run, run_store)
                 else:
                     closed.append(_keep(_lost_run(notebook, run_store.home), run_store))
-            elif mine and run_store.is_remote:
+            elif is_mine and run_store.is_remote:
                 for line in facts_of([notebook]):
                     store_line(line, run_store)
     return closed

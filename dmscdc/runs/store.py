@@ -35,16 +35,16 @@ def locked_whole(
     "Write a file so that a reader sees the old content or the new one, never half of it."
     path = Path(path)
     make_private(path.parent)
-    aside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with open(aside, "w", encoding="utf-8", opener=private_opener) as file:
+        with open(temporary, "w", encoding="utf-8", opener=private_opener) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(text)
             file.flush()
-            os.replace(aside, path)
+            os.replace(temporary, path)
             yield path
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_whole(
@@ -95,8 +95,8 @@ class _Folder:
 
     def names(self, below: str) -> list[tuple[str, int]]:
         "Names and sizes of the files below a name that ends with `/`, sorted."
-        found = [path for path in self.where(below).rglob("*") if path.is_file() and path.name[0] != "."]
-        return sorted((self.name_of(path), path.stat().st_size) for path in found)
+        paths = [path for path in self.where(below).rglob("*") if path.is_file() and path.name[0] != "."]
+        return sorted((self.name_of(path), path.stat().st_size) for path in paths)
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-017
 class _FolderPages(_Folder):
@@ -144,16 +144,16 @@ class FolderRunStore(_FolderPages):
         if not self.where(LINES).exists():
             return
         with self.where(LINES).open("rb") as file:
-            at, rest = file.seek(0, os.SEEK_END), b""
-            start = max(0, at - newest) if newest else 0
-            while at > start:
-                size = min(_PART, at - start)
-                at -= size
-                file.seek(at)
-                part = file.read(size) + rest
-                cut = part.find(b"\n") + 1 if at > start else 0  # its first line may begin in the part before
-                rest = part if at > start and not cut else part[:cut]
-                if len(rest) < len(part):
+            offset, remainder = file.seek(0, os.SEEK_END), b""
+            start = max(0, offset - newest) if newest else 0
+            while offset > start:
+                size = min(_PART, offset - start)
+                offset -= size
+                file.seek(offset)
+                part = file.read(size) + remainder
+                cut = part.find(b"\n") + 1 if offset > start else 0  # its first line may begin in the part before
+                remainder = part if offset > start and not cut else part[:cut]
+                if len(remainder) < len(part):
                     yield part[cut:]
 
     def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:
@@ -175,19 +175,21 @@ _KMS_KEY = re.compile(r"arn:aws[\w-]*:kms:\S+|alias/\S+|mrk-[0-9a-f]{32}|[0-9a-f
 
 
 def encryption(
-    said: str,  # the value of the environment variable
+    setting: str,  # the value of the environment variable
 ) -> dict[str, str]:  # arguments of put_object
     "How S3 encrypts the objects that we write."
-    if not said or said in ("AES256", "aws:kms", "aws:kms:dsse"):
-        return {"ServerSideEncryption": said} if said else {}
-    if _KMS_KEY.fullmatch(said):
-        return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": said}
-    raise ValueError(f"{_ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {said!r}")
+    if not setting or setting in ("AES256", "aws:kms", "aws:kms:dsse"):
+        return {"ServerSideEncryption": setting} if setting else {}
+    if _KMS_KEY.fullmatch(setting):
+        return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": setting}
+    raise ValueError(
+        f"{_ENCRYPTION} is AES256, aws:kms, aws:kms:dsse or a KMS key (arn, id or alias/…), not {setting!r}"
+    )
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-028
 @contextmanager
 def asked(
-    what: str,  # what has failed, for the message
+    failure: str,  # what has failed, for the message
 ) -> Iterator[Any]:  # the client
     "Give the S3 client to a block and put our words in front of its errors."
     s3 = client("s3")
@@ -196,9 +198,9 @@ def asked(
     try:
         yield s3
     except ParamValidationError as error:
-        raise RunStoreError(f"{what}: {OLD_BOTO3}") from error
+        raise RunStoreError(f"{failure}: {OLD_BOTO3}") from error
     except (BotoCoreError, ClientError) as error:
-        raise RunStoreError(f"{what}: {error}") from error
+        raise RunStoreError(f"{failure}: {error}") from error
 
 
 def _is_lost_race(
@@ -232,23 +234,27 @@ class ObjectFolder:
 
     def put(self, name: str, content: bytes, **condition: str) -> None:
         "Write an object, whole or not at all."
-        what = {"ContentType": KINDS[Path(name).suffix], **encryption(os.environ.get(_ENCRYPTION, ""))}
+        headers = {"ContentType": KINDS[Path(name).suffix], **encryption(os.environ.get(_ENCRYPTION, ""))}
         with asked(f"{self.where(name)} could not be written") as s3:
-            s3.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, **what, **condition)
+            s3.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, **headers, **condition)
 
     def remove(self, names: Iterable[str]) -> None:
         "Delete objects, where they are there."
         keys = [{"Key": self.prefix + name} for name in names]
         with asked(f"{self.where('')} could not be tidied") as s3:
-            for at in range(0, len(keys), 1_000):  # a request takes no more
-                s3.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[at : at + 1_000], "Quiet": True})
+            for begin in range(0, len(keys), 1_000):  # a request takes no more
+                s3.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[begin : begin + 1_000], "Quiet": True})
 
     def names(self, below: str) -> list[tuple[str, int]]:
         "Names and sizes of the objects below a name, sorted."
         start = self.prefix + below
         with asked(f"{self.where(below)} could not be listed") as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=start)
-            return [(one["Key"][len(self.prefix) :], one["Size"]) for page in pages for one in page.get("Contents", ())]
+            return [
+                (entry["Key"][len(self.prefix) :], entry["Size"])
+                for page in pages
+                for entry in page.get("Contents", ())
+            ]
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-032
 _TRIES = 40
@@ -329,17 +335,17 @@ class BucketRunStore(_BucketPages):
     def append(self, line: bytes) -> None:
         "Add a line to the last piece, or begin a new piece; skip a line that is already there."
         with self.turn:
-            last, size = (self.names("ledger/") or [("ledger/000001.jsonl", 0)])[-1]
-            name = f"ledger/{int(Path(last).stem) + (size >= PIECE):06d}.jsonl"
+            newest, size = (self.names("ledger/") or [("ledger/000001.jsonl", 0)])[-1]
+            name = f"ledger/{int(Path(newest).stem) + (size >= PIECE):06d}.jsonl"
             change(self, name, lambda before: None if line in before.splitlines(True) else before + line)
 
     def parts(self, newest: int | None = None) -> Iterator[bytes]:
         "The pieces, the newest first; with `newest`, enough pieces to hold that many bytes."
-        seen = 0
+        total = 0
         for name, size in reversed(self.names("ledger/")):
             yield self.get(name)
-            seen += size
-            if newest and seen >= newest:
+            total += size
+            if newest and total >= newest:
                 return
 
     def tail(self, piece: int, offset: int) -> Iterator[tuple[int, bytes]]:

@@ -32,11 +32,11 @@ def thin_page(
     line: dict[str, Any],  # of the run log
 ) -> str:  # HTML
     "What stands where the page of an old run was."
-    said = html.escape(_words(line))[:2_000]
-    why = "The report of this run was removed by dmscdc maintain runs. The run log keeps this line."
-    seen = '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
-    head = f'<meta charset="utf-8">{seen}<title>A removed report</title>'
-    return f"<!doctype html><html lang=en><head>{head}</head><body><p>{said}</p><p>{why}</p></body></html>"
+    words = html.escape(_words(line))[:2_000]
+    reason = "The report of this run was removed by dmscdc maintain runs. The run log keeps this line."
+    meta = '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+    head = f'<meta charset="utf-8">{meta}<title>A removed report</title>'
+    return f"<!doctype html><html lang=en><head>{head}</head><body><p>{words}</p><p>{reason}</p></body></html>"
 
 
 def thin_notebook(
@@ -72,7 +72,7 @@ def _old_lines(
 ) -> Iterator[tuple[dict[str, Any], int]]:  # line of the run log, and the bytes of its files
     "Runs whose files are old and still whole."
     sizes: dict[str, dict[str, int]] = {}
-    edges = {well: iso(now - timedelta(days=kept)) for well, kept in ((True, days), (False, failed_days))}
+    edges = {well: iso(now - timedelta(days=span)) for well, span in ((True, days), (False, failed_days))}
     for line in RunLog(runs).lines():
         if not line["html"] or line["end"] >= edges[line["verdict"] in WELL]:
             continue  # the line of a pass has no report of its own
@@ -93,9 +93,9 @@ def tidy_runs(
 ) -> OldRuns:
     "Remove the reports of old runs; their lines stay. Raises `RunStoreError`."
     store, counts, size = open_run_store(runs), {True: 0, False: 0}, 0
-    for line, whole in list(_old_lines(store, now, days, failed_days)):
+    for line, removed in list(_old_lines(store, now, days, failed_days)):
         counts[line["verdict"] in WELL] += 1
-        size += whole
+        size += removed
         if yes:
             store.publish(line["notebook"], lambda line=line: thin_notebook(line))
             store.publish(line["html"], lambda line=line: thin_page(line))  # last: it tells that both are done

@@ -54,10 +54,12 @@ class CustomerStream:
 def in_memory() -> CustomerStream:
     "A table in memory."
     table = ItemTable("customer", KEY)
-    put = lambda item, at: table.put_item(Item=item, moment=at)
-    remove = lambda key, at: table.delete_item(Key=key, moment=at)
+    put = lambda item, moment: table.put_item(Item=item, moment=moment)
+    remove = lambda key, moment: table.delete_item(Key=key, moment=moment)
     words = "in memory; with MiniStack it is a true one: pipx install ministack"
-    return CustomerStream(words, put, remove, lambda held: table.send(held), lambda: iter(table.items.values()), table)
+    return CustomerStream(
+        words, put, remove, lambda held_back: table.send(held_back), lambda: iter(table.items.values()), table
+    )
 
 # %% ../../notebooks/15_stream/08_example.ipynb #6423fce4
 def _free_port() -> int:
@@ -84,10 +86,10 @@ def ministack(command: list[str], services: str) -> Iterator[str]:  # services: 
     "The address of a MiniStack that holds nothing yet, on this machine, until the block ends."
     port = _free_port()
     with tempfile.TemporaryDirectory() as home:
-        given = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "MINISTACK_PORT": str(port)}
-        given |= {"SERVICES": services, "LOG_LEVEL": "ERROR", "TMPDIR": home}
+        environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "MINISTACK_PORT": str(port)}
+        environment |= {"SERVICES": services, "LOG_LEVEL": "ERROR", "TMPDIR": home}
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        server = subprocess.Popen(command, cwd=home, env={**os.environ, **given}, **quiet)
+        server = subprocess.Popen(command, cwd=home, env={**os.environ, **environment}, **quiet)
         try:
             _wait_for(port, server, 60)
             yield f"http://127.0.0.1:{port}"
@@ -114,9 +116,11 @@ def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
         )
         arn = kinesis.describe_stream(StreamName=STREAM)["StreamDescription"]["StreamARN"]
         dynamo.enable_kinesis_streaming_destination(TableName="customer", StreamArn=arn)
-        put = lambda item, at: dynamo.put_item(TableName="customer", Item=item)
-        remove = lambda key, at: dynamo.delete_item(TableName="customer", Key=key)
-        yield CustomerStream("by MiniStack", put, remove, lambda held: None, lambda: scan("customer", dynamo), kinesis)
+        put = lambda item, moment: dynamo.put_item(TableName="customer", Item=item)
+        remove = lambda key, moment: dynamo.delete_item(TableName="customer", Key=key)
+        yield CustomerStream(
+            "by MiniStack", put, remove, lambda held_back: None, lambda: scan("customer", dynamo), kinesis
+        )
 
 
 @contextmanager
@@ -146,19 +150,22 @@ def customer(number: int, email: str = "") -> dict[str, Any]:
 def happen(place: CustomerStream, window: int, begun: datetime) -> int:  # changes
     "Change the customers: what one of three windows will bring."
     rng = random.Random(window)
-    every = range(1001, 1121)
-    moved, left = rng.sample(every, 30), rng.sample(every, 12)
+    numbers = range(1001, 1121)
+    moved, leaving = rng.sample(numbers, 30), rng.sample(numbers, 12)
     steps: list[tuple[str, int]] = {
-        1: [("put", n) for n in every],
-        2: [("move", n) for n in moved] + [("remove", n) for n in left] + [("put", n) for n in range(1121, 1141)],
-        3: [("put", n) for n in random.Random(2).sample(every, 30)[:5]] + [("remove", n) for n in range(1121, 1125)],
+        1: [("put", key) for key in numbers],
+        2: [("move", key) for key in moved]
+        + [("remove", key) for key in leaving]
+        + [("put", key) for key in range(1121, 1141)],
+        3: [("put", key) for key in random.Random(2).sample(numbers, 30)[:5]]
+        + [("remove", key) for key in range(1121, 1125)],
     }[window]
-    for place_, (what, number) in enumerate(steps):
-        at = begun + timedelta(seconds=200 * window + place_)
-        if what == "remove":
-            place.remove({KEY: {"S": str(number)}}, at)
+    for place_, (action, number) in enumerate(steps):
+        moment = begun + timedelta(seconds=200 * window + place_)
+        if action == "remove":
+            place.remove({KEY: {"S": str(number)}}, moment)
         else:
-            place.put(customer(number, f"new{number}@example.com" if what == "move" else ""), at)
+            place.put(customer(number, f"new{number}@example.com" if action == "move" else ""), moment)
     place.send(15 if window < 3 else 0)
     return len(steps)
 
@@ -181,9 +188,9 @@ def tell_stream(
     how = {"key": [KEY], "partition": LAYOUT, "metadata": ["shard", "sequenceNumber"], "drain": True}
     say(f"1 · customers in a table of DynamoDB, whose changes go to Kinesis ({place.words})")
     words = ("customers register", "some move, some leave, new ones come", "some come back, some leave")
-    for window, what in enumerate(words, 1):
+    for window, event in enumerate(words, 1):
         count = happen(place, window, begun)
-        say(f"{window + 1} · {what}: {count} changes; dmscdc stream reads, stages and applies them")
+        say(f"{window + 1} · {event}: {count} changes; dmscdc stream reads, stages and applies them")
         done = follow(config, STREAM, TABLE, say=lambda text: say(f"    {text}"), client=place.kinesis, **how)
         say(f"    {done.words}")
     say("5 · every row of the lake beside a scan of the table, as dmscdc reconcile compares them:")

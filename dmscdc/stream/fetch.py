@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ['in_spark']
 
 # %% ../../notebooks/15_stream/03_fetch.ipynb #4204d2f6
-def _read_shards(batches: Batches, url: str, given: Mapping[str, str]) -> Batches:
+def _read_shards(batches: Batches, url: str, environment: Mapping[str, str]) -> Batches:
     "For `in_tasks`: numbers of shards in; what was read of each is written to a file, and a line of facts comes out."
-    os.environ.update(given)
-    asked = json.loads(get_text(url))
+    os.environ.update(environment)
+    task = json.loads(get_text(url))
     for number in numbers_in(batches):
-        shard, at = asked["shards"][number]
-        client = client_of(asked["stream"])
-        part = read_part(client, asked["stream"], shard, at, asked["start"], asked["most"])
-        place = f"{asked['out']}/{secrets.token_hex(8)}.parquet"
+        shard, position = task["shards"][number]
+        client = client_of(task["stream"])
+        part = read_part(client, task["stream"], shard, position, task["start"], task["most"])
+        place = f"{task['out']}/{secrets.token_hex(8)}.parquet"
         files, path = new_fs_and_path(place)
-        numbers, data, came = zip(*part.records) if part.records else ((), (), ())
+        numbers, data, arrivals = zip(*part.records) if part.records else ((), (), ())
         rows = {"number": pa.array(numbers, pa.string()), "data": pa.array(data, pa.binary())}
-        rows["came"] = pa.array(came, pa.float64())
-        with files.open_output_stream(path) as out:
-            pq.write_table(pa.table(rows), out)
+        rows["came"] = pa.array(arrivals, pa.float64())
+        with files.open_output_stream(path) as sink:
+            pq.write_table(pa.table(rows), sink)
         yield facts_out({"shard": shard, "at": part.at, "behind": part.behind, "end": part.is_end, "file": place})
 
 
@@ -61,11 +61,11 @@ def in_spark(
     folder: str,  # that all machines reach
 ) -> Reading:
     "Read shards by tasks of Spark."
-    given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
-    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[ShardRead]:
-        staged = {"stream": stream, "start": start, "out": folder, "most": most, "shards": list(asked.items())}
-        work = partial(_read_shards, given=given)
-        return list(map(_collected, in_tasks(spark, f"{folder}/fetch.json", json.dumps(staged), len(asked), work)))
+    def read(positions: Mapping[str, Mapping[str, Any]], limit: int) -> list[ShardRead]:
+        staged = {"stream": stream, "start": start, "out": folder, "most": limit, "shards": list(positions.items())}
+        work = partial(_read_shards, environment=environment)
+        return list(map(_collected, in_tasks(spark, f"{folder}/fetch.json", json.dumps(staged), len(positions), work)))
 
     return read

@@ -38,13 +38,13 @@ def _files(place: str) -> Iterator[tuple[str, IO[bytes]]]:  # each with its name
     import pyarrow.fs as pafs
 
     files, path = fs_and_path(place)
-    found = files.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
-    named = sorted(one.path for one in found if one.is_file and one.path.endswith(_ENDS))
+    entries = files.get_file_info(pafs.FileSelector(path, recursive=True, allow_not_found=True))
+    named = sorted(entry.path for entry in entries if entry.is_file and entry.path.endswith(_ENDS))
     data = [name for name in named if not name.rpartition("/")[2].startswith("manifest-")]
     exports = sorted({name.rpartition("/data/")[0] for name in data if "/data/" in name})
     if exports[1:]:
-        known = ", ".join(one.rpartition("/")[2] for one in exports)
-        raise BadSetting(f"{place} holds {len(exports)} exports ({known}); name the folder of one of them")
+        choices = ", ".join(entry.rpartition("/")[2] for entry in exports)
+        raise BadSetting(f"{place} holds {len(exports)} exports ({choices}); name the folder of one of them")
     if not data:
         raise BadSetting(f"{place} has no files .json.gz or .ion.gz of an export of DynamoDB; they lie in .../data/")
     for name in data:
@@ -57,11 +57,11 @@ def _typed(value: Any) -> dict[str, Any]:
     sets = [mark.text[-2:] for mark in getattr(value, "ion_annotations", ()) if mark.text.startswith("$dynamodb_")]
     kind = getattr(getattr(value, "ion_type", None), "name", "")
     if kind == "LIST" and sets:
-        return {sets[0]: [_typed(one)[sets[0][0]] for one in value]}
+        return {sets[0]: [_typed(member)[sets[0][0]] for member in value]}
     if kind == "LIST":
-        return {"L": [_typed(one) for one in value]}
+        return {"L": [_typed(member) for member in value]}
     if kind == "STRUCT":
-        return {"M": {name: _typed(one) for name, one in value.items()}}
+        return {"M": {name: _typed(member) for name, member in value.items()}}
     if kind in ("DECIMAL", "INT"):
         return {"N": str(Decimal(value))}
     if kind == "BLOB":
@@ -69,8 +69,8 @@ def _typed(value: Any) -> dict[str, Any]:
     plain = {"STRING": ("S", str), "BOOL": ("BOOL", bool), "NULL": ("NULL", lambda _: True)}
     if kind not in plain:
         raise ValueError(f"{kind or type(value)} is no type of DynamoDB")
-    name, made = plain[kind]
-    return {name: made(value)}
+    name, convert = plain[kind]
+    return {name: convert(value)}
 
 
 def _ion_items(opened: IO[bytes]) -> Iterator[Mapping[str, Any]]:
@@ -104,9 +104,9 @@ def items_of(
         except Exception as error:  # what a file of another kind makes of both libraries is not told by them
             if line and re.match(rb'\{"(Metadata|Keys|NewImage|OldImage)"', line):
                 raise BadSetting(f"{place} is an incremental export, of changes; --load reads a full one") from error
-            shown = f"a line is no item of an export of DynamoDB: {line[:100]!r}" if line else f"no Ion: {error}"
-            shown = f"it cannot be read to its end ({error})" if isinstance(error, (EOFError, OSError)) else shown
-            raise Unreadable(f"{file}: {shown}") from error
+            reason = f"a line is no item of an export of DynamoDB: {line[:100]!r}" if line else f"no Ion: {error}"
+            reason = f"it cannot be read to its end ({error})" if isinstance(error, (EOFError, OSError)) else reason
+            raise Unreadable(f"{file}: {reason}") from error
 
 # %% ../../notebooks/15_stream/06_first.ipynb #12f8a8cd
 _AT_ONCE = 100_000  # items of a load file
@@ -119,8 +119,8 @@ def _keyed(items: Iterable[Mapping[str, Any]], key: Sequence[str]) -> Iterator[M
             check_item(bytes_text(item))
             yield {**{name: item[name] for name in key}, **item}
         except (ValueError, KeyError) as error:
-            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise Unreadable(f"an item of the first content is none: {why}; it is {str(item)[:200]}") from error
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise Unreadable(f"an item of the first content is none: {reason}; it is {str(item)[:200]}") from error
 
 
 def write_first(
@@ -128,20 +128,20 @@ def write_first(
     table: TableRef,
     items: Iterable[Mapping[str, Any]],
     key: Sequence[str],  # their key attributes
-    known: Mapping[str, str] = MappingProxyType({}),  # columns that changes have shown, with their types
+    earlier: Mapping[str, str] = MappingProxyType({}),  # columns that changes have shown, with their types
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
-    keep: Callable[[Sequence[Mapping[str, Any]]], Any] = lambda some: None,  # is given the items of each file
+    keep: Callable[[Sequence[Mapping[str, Any]]], Any] = lambda batch: None,  # is given the items of each file
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> tuple[list[str], dict[str, str]]:  # names of the files, and the columns
     "Write items as the load files of a table; none where there is neither an item nor a column. Raises `Unreadable`."
-    left, names = _keyed(items, key), []
-    columns = dict(declared) or {name: kind for name, kind in known.items() if is_free(name)}
-    while (some := list(islice(left, _AT_ONCE))) or columns and not names:
-        columns = columns_of(some, columns, declared, odd)
-        rows = [row_of(item, columns) for item in some]
+    remaining, names = _keyed(items, key), []
+    columns = dict(declared) or {name: kind for name, kind in earlier.items() if is_free(name)}
+    while (batch := list(islice(remaining, _AT_ONCE))) or columns and not names:
+        columns = columns_of(batch, columns, declared, odd)
+        rows = [row_of(item, columns) for item in batch]
         kinds = {**columns, REST: "string"}
         data = {name: pa.array([row.get(name) for row in rows], arrow_type(kind)) for name, kind in kinds.items()}
         names.append(load_name(len(names) + 1))
         put_table(landing, table, names[-1], pa.table(data))
-        keep(some)
+        keep(batch)
     return names, columns

@@ -78,10 +78,12 @@ def _with_key(state: str, landing: str, item: TableItem, key: Sequence[str], par
 def _schema_key(source: str) -> tuple[str, ...]:  # () where it may not be asked
     "The key of a table of DynamoDB: its partition key, and its sort key where it has one."
     try:
-        told = client_of_aws("dynamodb").describe_table(TableName=source)["Table"]["KeySchema"]
+        schema = client_of_aws("dynamodb").describe_table(TableName=source)["Table"]["KeySchema"]
     except Exception:  # no right to ask, or no table of that name
         return ()
-    return tuple(one["AttributeName"] for one in sorted(told, key=lambda one: one["KeyType"] != "HASH"))
+    return tuple(
+        element["AttributeName"] for element in sorted(schema, key=lambda element: element["KeyType"] != "HASH")
+    )
 
 
 def _in_schema_order(key: Sequence[str], source: str) -> tuple[str, ...]:
@@ -92,15 +94,15 @@ def _in_schema_order(key: Sequence[str], source: str) -> tuple[str, ...]:
 
 def _destined(stream: str, names: Sequence[str]) -> str:  # "" where nobody knows, or several are
     "Which of these tables of DynamoDB sends its changes to a stream."
-    found = []
+    senders = []
     for name in names:
         try:
-            told = client_of_aws("dynamodb").describe_kinesis_streaming_destination(TableName=name)
+            answer = client_of_aws("dynamodb").describe_kinesis_streaming_destination(TableName=name)
         except Exception:  # no right to ask, or no table of that name
             continue
-        arns = [one["StreamArn"] for one in told.get("KinesisDataStreamDestinations", ())]
-        found += [name] if any(arn.endswith(f":stream/{stream}") for arn in arns) else []
-    return found[0] if len(found) == 1 else ""
+        arns = [destination["StreamArn"] for destination in answer.get("KinesisDataStreamDestinations", ())]
+        senders += [name] if any(arn.endswith(f":stream/{stream}") for arn in arns) else []
+    return senders[0] if len(senders) == 1 else ""
 
 
 _MANIFESTS = 100  # that stay, where staged files go
@@ -113,8 +115,8 @@ def _is_due(before: Manifest, now: float) -> bool:
 
 def _told(client: Any, stream: str) -> tuple[str, float]:
     "When a stream was made, and for how many hours it keeps records."
-    told = asked(lambda: client.describe_stream_summary(StreamName=stream), f"the stream {stream}")
-    summary = told["StreamDescriptionSummary"]
+    answer = asked(lambda: client.describe_stream_summary(StreamName=stream), f"the stream {stream}")
+    summary = answer["StreamDescriptionSummary"]
     born = summary.get("StreamCreationTimestamp") or summary.get("StreamARN", "")
     return born.isoformat() if isinstance(born, datetime) else str(born), float(summary["RetentionPeriodHours"])
 
@@ -132,25 +134,26 @@ def lost_words(
     now: float,  # epoch seconds
     born: str = "",  # when the stream was made
     hours: float = 24.0,  # for which it keeps records
-    gone: Sequence[str] = (),  # shards of which records were gone before they were read
+    trimmed: Sequence[str] = (),  # shards of which records were gone before they were read
 ) -> str:  # "" where nothing is lost
     "What is said where records have gone before they were read."
-    since, again = clock(before.read_at), f"To load the table anew: {_load_command(stream, table, before)}"
+    since, advice = clock(before.read_at), f"To load the table anew: {_load_command(stream, table, before)}"
     if not before.number:
         return ""
     if before.born and born != before.born:
-        return f"the stream {stream} was made again ({born}); changes from {since} on may be missing. {again}"
-    if gone:
+        return f"the stream {stream} was made again ({born}); changes from {since} on may be missing. {advice}"
+    if trimmed:
         return (
-            f"the stream {stream} no longer has all records of {', '.join(gone)}: changes from {since} to {clock(now)} "
-            f"may be missing. {again}"
+            f"the stream {stream} no longer has all records of {', '.join(trimmed)}: changes from {since} to "
+            f"{clock(now)} "
+            f"may be missing. {advice}"
         )
     if now - before.read_at <= hours * 3600:
         return ""
-    shards = ", ".join(sorted(name for name, at in before.positions.items() if not at.get("closed")))
+    shards = ", ".join(sorted(name for name, position in before.positions.items() if not position.get("closed")))
     return (
         f"the stream {stream} was not read from {since} to {clock(now)}, and keeps its records for "
-        f"{hours:,g} hours: changes of that time may be missing ({shards}). {again}"
+        f"{hours:,g} hours: changes of that time may be missing ({shards}). {advice}"
     )
 
 
@@ -167,7 +170,7 @@ def stage_next(
     metadata: Sequence[str] | None = None,  # what else of a record becomes a column; None: as in earlier windows
     spark: SparkSession | None = None,  # whose tasks read the shards; None: threads of this process
     stop: threading.Event | None = None,  # set it to end the window with what was read
-    known: WindowIndex | None = None,  # of this stream and table
+    index: WindowIndex | None = None,  # of this stream and table
     format: str = "parquet",  # of the table
 ) -> Manifest:  # of this window; its number is 0 where the stream holds nothing yet
     "Read what the stream holds beyond the last manifest, stage it, and keep its manifest."
@@ -196,14 +199,14 @@ def stage_next(
         return replace(before, files=(), records=0, doubts=(), is_full=window.is_full)
     before = replace(before, born=born, is_lost=before.is_lost or bool(lost))
     ask = lambda names: _destined(stream, sorted({*names, table.name}))
-    known = known or WindowIndex(store, folder)
-    how = {"key": key, "known": known, "ask": ask, "kept": timedelta(hours=hours)}
+    index = index or WindowIndex(store, folder)
+    how = {"key": key, "index": index, "ask": ask, "retention": timedelta(hours=hours)}
     how |= {"odd": odd_names(format, table)}
     manifest = stage_window(landing, table, before, window, declared, now, **how)
     manifest = replace(manifest, doubts=(*filter(None, [lost]), *manifest.doubts))
     keep(store, folder, manifest)
     if manifest.number % _MANIFESTS == 0:
-        known.condense(round((now - hours * 3600 - 86_400) * 1e6))
+        index.condense(round((now - hours * 3600 - 86_400) * 1e6))
     return manifest
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #52a30fab
@@ -211,21 +214,21 @@ def _opened(place: str) -> Iterator[Mapping[str, Any]]:
     "The items of a scan or an export, once the first is there, before anything is written. Raises `BadSetting`."
     items = items_of(place)
     try:
-        first = list(islice(items, 1))
+        head = list(islice(items, 1))
     except DmscdcError:
         raise
     except Exception as error:
-        why = code_of(error) or f"{type(error).__name__}: {error}"
-        known = "--load takes dynamodb:TABLE, or the folder of an export"
-        raise BadSetting(f"{place} cannot be read ({why}); {known}") from error
-    return chain(first, items)
+        reason = code_of(error) or f"{type(error).__name__}: {error}"
+        choices = "--load takes dynamodb:TABLE, or the folder of an export"
+        raise BadSetting(f"{place} cannot be read ({reason}); {choices}") from error
+    return chain(head, items)
 
 
 def _drop_load(landing: str, table: TableRef) -> None:
     "Delete the load files of a table."
-    there = open_landing(landing)
-    for file in there.files(table).load:
-        files, path = fs_and_path(there.url(table, file.path))
+    staging = open_landing(landing)
+    for file in staging.files(table).load:
+        files, path = fs_and_path(staging.url(table, file.path))
         files.delete_file(path)
 
 
@@ -244,7 +247,7 @@ def _load_first(
     lake: str,
     state: str,
     before: Manifest,
-    known: WindowIndex,
+    index: WindowIndex,
     item: TableItem,
     place: str,
     start: str,
@@ -258,7 +261,7 @@ def _load_first(
     if before.loaded and not is_again and not before.loading and place in ("", before.loaded, *before.loads):
         return before
     place = place or before.loading
-    table, folder = item.table, known.above
+    table, folder = item.table, index.above
     store, listing = open_store(lake), open_landing(landing).files(table)
     if not is_scan and (before.is_lost or before.cleaned):
         lost = f"files up to {before.cleaned} are deleted" if before.cleaned else "records of the stream were lost"
@@ -266,10 +269,10 @@ def _load_first(
             f"{table}: {lost}, and {place} may be older than they were. Load the table from a scan: "
             f"--load dynamodb:{before.source or 'TABLE'}"
         )
-    if not before.number and (there := [*listing.load, *listing.changes]):
-        words = f"{table}: the landing has files of it, like {there[0].path}, and no window of the stream was read"
+    if not before.number and (existing := [*listing.load, *listing.changes]):
+        words = f"{table}: the landing has files of it, like {existing[0].path}, and no window of the stream was read"
         raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
-    begun, had = time.time(), known.files()
+    begun, old_files = time.time(), index.files()
     items = _opened(place)
     if before.loading != place:
         begins = before.start or start_from(start, datetime.now(timezone.utc).isoformat())
@@ -278,18 +281,18 @@ def _load_first(
         before = replace(before, is_watched=before.is_watched or is_first)
         keep(store, folder, before)
     _drop_load(landing, table)  # of a process that died, or of an earlier load
-    at = round(begun * 1e6) if is_scan else before.number
-    keep_lines = lambda some: known.add(before.number, lines_of_items(some, key, at))
+    moment = round(begun * 1e6) if is_scan else before.number
+    keep_lines = lambda batch: index.add(before.number, lines_of_items(batch, key, moment))
     odd = odd_names(item.format, table)
     try:
         files, columns = write_first(landing, table, items, key, before.columns, item.columns, keep_lines, odd)
     except DmscdcError:  # nobody has to bring it again before new records are read
         _drop_load(landing, table)
-        known.forget(known.files() - had)
+        index.forget(index.files() - old_files)
         keep(store, folder, replace(before, number=before.number + 1, loading=""))
         raise
     if is_scan:
-        known.forget(had)
+        index.forget(old_files)
     if item.position and files:  # it is in the lake already
         changes = Reload.SUPERSEDE if before.loading.startswith("dynamodb:") else Reload.KEEP
         open_state(state, landing).instruct(table, {"kind": Instruct.RELOAD, "changes": changes})
@@ -310,7 +313,7 @@ def clean_staged(
     "Delete staged change files that were applied so many days of the table's time ago, and old manifests."
     if days < (least := _SPARE + hours / 24):
         raise BadSetting(f"staged files are kept for at least {least:g} days, because late changes come; not {days:g}")
-    store, there = open_store(lake), open_landing(landing)
+    store, staging = open_store(lake), open_landing(landing)
     for number in range(store.last(folder) - _MANIFESTS, 0, -1):
         name = f"{folder}/{number:012d}.json"
         if name not in store.list(folder):
@@ -319,14 +322,16 @@ def clean_staged(
     if not (item.position and item.position.last):
         return 0
     edge = parse_name(item.position.last.rpartition("/")[2]).stamp - timedelta(days=days)
-    old = [file.path for file in there.files(table).changes if file.stamp < edge]
-    if old:  # said before, as an export that lies beneath them would come up again
+    paths = [file.path for file in staging.files(table).changes if file.stamp < edge]
+    if paths:  # said before, as an export that lies beneath them would come up again
         before = newest(store, folder)
-        keep(store, folder, replace(before, number=before.number + 1, records=0, files=(), doubts=(), cleaned=old[-1]))
-    for path in old:
-        files, place = fs_and_path(there.url(table, path))
+        keep(
+            store, folder, replace(before, number=before.number + 1, records=0, files=(), doubts=(), cleaned=paths[-1])
+        )
+    for path in paths:
+        files, place = fs_and_path(staging.url(table, path))
         files.delete_file(place)
-    return len(old)
+    return len(paths)
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #111d3ec7
 class Applied(Protocol):
@@ -345,12 +350,12 @@ def kept_servers(
         live: dict[str, SparkServer] = {}
 
         @contextmanager
-        def again(format: str, **given: Any) -> Iterator[SparkServer]:
+        def reuse(format: str, **settings: Any) -> Iterator[SparkServer]:
             if format not in live or live[format].poll() is not None:
-                live[format] = stack.enter_context(start(format, **given))
+                live[format] = stack.enter_context(start(format, **settings))
             yield live[format]
 
-        yield again
+        yield reuse
 
 
 def apply_by_pass(
@@ -372,18 +377,20 @@ def _read_words(stream: str, manifest: Manifest) -> str:
     records = f"{manifest.records:,} record{'s' * (manifest.records != 1)}"
     if not manifest.records:
         return "no new record"
-    more = [f"{sum(manifest.others.values()):,} of other tables"] if manifest.others else []
-    more += [f"{manifest.expired:,} expired"] if manifest.expired else []
-    more += [f"{len(manifest.bad):,} not a change of an item"] if manifest.bad else []
+    extras = [f"{sum(manifest.others.values()):,} of other tables"] if manifest.others else []
+    extras += [f"{manifest.expired:,} expired"] if manifest.expired else []
+    extras += [f"{len(manifest.bad):,} not a change of an item"] if manifest.bad else []
     unfit = sum(manifest.unfit.values())
     fit = "s fit no column and are" if unfit > 1 else " fits no column and is"
-    more += [f"{unfit:,} value{fit} in _rest"] if unfit else []
-    return f"window {manifest.number:,} of {stream}: {records} of {shards}{''.join(f', {one}' for one in more)}"
+    extras += [f"{unfit:,} value{fit} in _rest"] if unfit else []
+    return f"window {manifest.number:,} of {stream}: {records} of {shards}{''.join(f', {part}' for part in extras)}"
 
 
 def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
     "How far a stream was read, as reports and the front page show it."
-    shards = [{"shard": name, "records": n, "seconds behind": late} for name, (n, late) in manifest.shards.items()]
+    shards = [
+        {"shard": name, "records": count, "seconds behind": late} for name, (count, late) in manifest.shards.items()
+    ]
     behind = max((late for _, late in manifest.shards.values()), default=0.0)
     return {
         "stream": stream,
@@ -393,7 +400,7 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
         "behind": behind,
         "shards": shards,
         **({"first file": manifest.files[0]} if manifest.files else {}),
-        **{what: told for what in ("others", "unfit", "expired") if (told := getattr(manifest, what))},
+        **{field: value for field in ("others", "unfit", "expired") if (value := getattr(manifest, field))},
     }
 
 
@@ -403,59 +410,59 @@ _GAP = "changes before which another is missing"
 _SETTLED = (_MOMENT, _UNHELD, _GAP, "no record of the stream is one of the table")
 
 
-def _count(number: int, thing: str) -> str:
+def _count(number: int, noun: str) -> str:
     "A number and what it counts."
-    return f"{number:,} {thing}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[str]:
     "What a person must know as long as later records have not settled it."
-    found, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
+    doubts, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
     anew = _load_command(stream, table, manifest)
-    if names := {one.name: one for one in like}:
+    if names := {change.name: change for change in like}:
         like_this = key_in_words(next(iter(names.values())).key)
-        found.append(
+        doubts.append(
             f"{_MOMENT} ({_count(len(names), 'item')}, like {like_this}); the one that "
             "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
             "microseconds"
         )
     unheld, gaps = [words for *_, words, _, is_unheld in manifest.missed if is_unheld], _gaps_of(manifest)
     if count := len(unheld) + bool(unheld) * manifest.more_missed:
-        why = "DynamoDB had items before the stream began"
+        reason = "DynamoDB had items before the stream began"
         if manifest.loaded:
-            why = f"{manifest.loaded}, loaded at {clock(manifest.loaded_at / 1e6)}, has them not either"
-        found.append(
-            f"{_UNHELD} ({_count(count, 'item')}, like {unheld[0]}): {why}, and "
+            reason = f"{manifest.loaded}, loaded at {clock(manifest.loaded_at / 1e6)}, has them not either"
+        doubts.append(
+            f"{_UNHELD} ({_count(count, 'item')}, like {unheld[0]}): {reason}, and "
             f"those that have not changed since are missing. To load them: {anew}"
         )
     if gaps:
         count = len(gaps) + (not unheld) * manifest.more_missed
         like_one = f", like that of {gaps[0]}" if gaps[0] else ""
-        found.append(
+        doubts.append(
             f"{_GAP} ({count:,}{like_one}), as they do not say of the item what the table had. These "
             "items are right again, others may not be: the stream was no destination of DynamoDB for a while, or the "
             f"table was made again. Compare the table (dmscdc reconcile), or load it anew: {anew}"
         )
-    return found
+    return doubts
 
 
-def _note(state: str, landing: str, table: TableRef, seen: dict[str, Any], more: Sequence[str]) -> None:
+def _note(state: str, landing: str, table: TableRef, progress: dict[str, Any], new_doubts: Sequence[str]) -> None:
     "Keep with the table how far its stream was read, and what a person must know."
     store = open_state(state, landing)
-    had = (store.get(table) or TableItem(table)).status.get("doubts") or ()
-    doubts = [*(one for one in had if not any(begin in one for begin in _SETTLED)), *more]
-    store.note_run(table, {"stream": seen, **({"doubts": doubts} if doubts != list(had) else {})})
+    old_doubts = (store.get(table) or TableItem(table)).status.get("doubts") or ()
+    doubts = [*(doubt for doubt in old_doubts if not any(begin in doubt for begin in _SETTLED)), *new_doubts]
+    store.note_run(table, {"stream": progress, **({"doubts": doubts} if doubts != list(old_doubts) else {})})
 
 
 def _still_open(
-    done: Applied, state: str, landing: str, table: TableRef, seen: dict[str, Any], told: Sequence[str]
+    done: Applied, state: str, landing: str, table: TableRef, progress: dict[str, Any], new_doubts: Sequence[str]
 ) -> Applied:
     "With what was told of a window that was applied with a load, which settles doubts of before it, not these."
-    kept = (open_state(state, landing).get(table) or TableItem(table)).status.get("doubts") or ()
-    if done.verdict not in WELL or not (left := [one for one in told if one not in kept]):
+    noted = (open_state(state, landing).get(table) or TableItem(table)).status.get("doubts") or ()
+    if done.verdict not in WELL or not (unnoted := [doubt for doubt in new_doubts if doubt not in noted]):
         return done
-    _note(state, landing, table, seen, told)
-    return replace(done, verdict=Verdict.ATTENTION, words=". ".join([done.words, *left]))
+    _note(state, landing, table, progress, new_doubts)
+    return replace(done, verdict=Verdict.ATTENTION, words=". ".join([done.words, *unnoted]))
 
 
 def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[str], None]) -> Applied:
@@ -494,39 +501,43 @@ def follow(
     ref, stop, client = TableRef.parse(table), stop or threading.Event(), client or client_of(stream)
     done: Applied | None = None
     folder = manifests_of(stream, ref)
-    known = WindowIndex(open_store(lake), folder)
+    index = WindowIndex(open_store(lake), folder)
     while True:
         begun = time.monotonic()
         item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), folder)
         if load or before.loading:
             place = load or before.loading
-            there = place.removeprefix("dynamodb:") if place.startswith("dynamodb:") else source or ref.name
-            named = item.key or tuple(key) or before.key or _schema_key(there)
+            source_table = place.removeprefix("dynamodb:") if place.startswith("dynamodb:") else source or ref.name
+            named = item.key or tuple(key) or before.key or _schema_key(source_table)
             if not named:
                 raise BadSetting(f"{ref}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
             key = key or named
             new = item if item.key else replace(item, format=format)
-            before = _load_first(landing, lake, state, before, known, new, load, start, named)
-        given = {"key": item.key or tuple(key), "source": source, "metadata": metadata, "spark": spark and spark()}
-        given["format"] = item.format if item.key else format
-        manifest = stage_next(client, stream, ref, landing, lake, item.columns, start, stop=stop, known=known, **given)
+            before = _load_first(landing, lake, state, before, index, new, load, start, named)
+        options = {"key": item.key or tuple(key), "source": source, "metadata": metadata, "spark": spark and spark()}
+        options["format"] = item.format if item.key else format
+        manifest = stage_next(
+            client, stream, ref, landing, lake, item.columns, start, stop=stop, index=index, **options
+        )
         if manifest.number:
             named = tuple(key) or _in_schema_order(manifest.key, manifest.source)
             item = _with_key(state, landing, item, named, partition, format)
         standing = standing_doubts(stream, ref, manifest)
         noted = (item.status.get("stream") or {}).get("window", 0)  # less, where a process died before its note
-        told: list[str] = []
+        new_doubts: list[str] = []
         if manifest.doubts or manifest.number > noted:
             is_said = standing == standing_doubts(stream, ref, before)  # and may have been accepted
-            had = [one for one in item.status.get("doubts") or () if one in standing] if is_said else standing
-            told = [*manifest.doubts, *had]
-            _note(state, landing, ref, seen_of(stream, manifest), told)
+            repeated = (
+                [doubt for doubt in item.status.get("doubts") or () if doubt in standing] if is_said else standing
+            )
+            new_doubts = [*manifest.doubts, *repeated]
+            _note(state, landing, ref, seen_of(stream, manifest), new_doubts)
         say(f"{table}: {_read_words(stream, manifest)}")
         is_first = not done
         if item.key and manifest.number and (manifest.records or is_first or done.verdict == Verdict.BUSY):
             done = _refusal(apply(), manifest, ref, say)
-            done = _still_open(done, state, landing, ref, seen_of(stream, manifest), told)
+            done = _still_open(done, state, landing, ref, seen_of(stream, manifest), new_doubts)
         elif manifest.bad and not item.key:  # and nothing else was ever read, so not even the key is known
             unread = Outcome(table, Verdict.REFUSED, "no record of the stream could be read")
             done = _refusal(unread, manifest, ref, say)
@@ -556,7 +567,7 @@ def follow_stream(
     hard: threading.Event | None = None,  # set it to break off the pass at work
     fetch: str = "auto",  # who reads the shards: here, spark; auto: Spark above `_MANY` shards
     client: Any = None,  # of Kinesis; None: by the usual configuration of AWS
-    **more: Any,  # see `follow`
+    **options: Any,  # see `follow`
 ) -> Outcome:
     "Follow a stream by passes, with a report of each window that changed something. Raises what `follow` raises."
     places, hard = (config.landing, config.lake, config.state), hard or threading.Event()
@@ -575,15 +586,17 @@ def follow_stream(
 
         apply = lambda: apply_by_pass(config, TableRef.parse(table), hard, say, start)
         try:
-            more["spark"] = session if by_spark else None
-            return follow(stream, table, *places, apply, format=config.format, say=say, client=client, **more)
+            options["spark"] = session if by_spark else None
+            return follow(stream, table, *places, apply, format=config.format, say=say, client=client, **options)
         except (BadSetting, Busy):  # nothing was done, and who typed it is told
             raise
         except Exception as error:
-            why = str(error) if isinstance(error, DmscdcError) else code_of(error) or f"{type(error).__name__}: {error}"
+            reason = (
+                str(error) if isinstance(error, DmscdcError) else code_of(error) or f"{type(error).__name__}: {error}"
+            )
             with suppress(DmscdcError):
-                show_failure(config, TableRef.parse(table), f"the stream {stream} cannot be followed: {why}")
+                show_failure(config, TableRef.parse(table), f"the stream {stream} cannot be followed: {reason}")
             raise
         finally:
-            for one in sessions.values():
-                one.stop()
+            for opened in sessions.values():
+                opened.stop()

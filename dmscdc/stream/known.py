@@ -27,18 +27,30 @@ def lines_of(
     changes: Iterable[tuple[Change, int]],  # each with the last 15 digits of its change sequence
 ) -> np.ndarray:  # a line a change, see `LINE`
     "What is kept of changes."
-    line = lambda one, tie: (text_print(one.name), one.at, before_of(one), print_of(one.item), tie, event_of(one))
-    return np.array([line(one, tie) for one, tie in changes], LINE)
+    line = lambda change, tie: (
+        text_print(change.name),
+        change.at,
+        before_of(change),
+        print_of(change.item),
+        tie,
+        event_of(change),
+    )
+    return np.array([line(change, tie) for change, tie in changes], LINE)
 
 
 def lines_of_items(
     items: Iterable[Mapping[str, Any]],  # as a scan or an export gives them
     key: Sequence[str],  # their key attributes
-    at: int,  # microseconds since 1970: when the scan began; of an export a number of its own, as it lies beneath all
+    moment: int,  # microseconds since 1970: when the scan began; of an export a number beneath all
 ) -> np.ndarray:
     "What is kept of a first content."
-    texts = ({n: {kind: bytes_text(v) for kind, v in typed.items()} for n, typed in one.items()} for one in items)
-    lines = [(text_print(name_of({name: one[name] for name in key})), at, 0, print_of(one), 0, 0) for one in texts]
+    texts = (
+        {attribute: {kind: bytes_text(value) for kind, value in typed.items()} for attribute, typed in item.items()}
+        for item in items
+    )
+    lines = [
+        (text_print(name_of({name: item[name] for name in key})), moment, 0, print_of(item), 0, 0) for item in texts
+    ]
     return np.array(lines, LINE)
 
 
@@ -60,9 +72,9 @@ class WindowIndex:
         "Keep the lines of a window."
         if len(lines):
             name = f"{self.folder}/{window:012d}-{lines['at'].min()}-{lines['at'].max()}-{secrets.token_hex(4)}.npy"
-            out = io.BytesIO()
-            np.save(out, lines, allow_pickle=False)
-            self.store.create(name, out.getvalue())
+            buffer = io.BytesIO()
+            np.save(buffer, lines, allow_pickle=False)
+            self.store.create(name, buffer.getvalue())
 
     def _files(self, oldest: int, newest: int) -> Iterator[np.ndarray]:
         "The lines of files with changes between two times, both included; the newest first."
@@ -75,24 +87,24 @@ class WindowIndex:
 
     def links(self, moments: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[Link]]:  # time and item's name
         "What was staged of these items in these moments."
-        asked = {(at, text_print(name)): (at, name) for at, name in moments}
-        found: dict[tuple[int, str], list[Link]] = {}
-        if not asked:
-            return found
-        times, keys = (np.unique([one[part] for one in asked]) for part in (0, 1))
+        wanted = {(moment, text_print(name)): (moment, name) for moment, name in moments}
+        links: dict[tuple[int, str], list[Link]] = {}
+        if not wanted:
+            return links
+        times, keys = (np.unique([pair[part] for pair in wanted]) for part in (0, 1))
         for lines in self._files(int(times[0]), int(times[-1])):
-            for key, at, *parts in lines[np.isin(lines["key"], keys) & np.isin(lines["at"], times)].tolist():
-                if (at, key) in asked:
-                    found.setdefault(asked[at, key], []).append(Link(*parts))
-        return found
+            for key, moment, *parts in lines[np.isin(lines["key"], keys) & np.isin(lines["at"], times)].tolist():
+                if (moment, key) in wanted:
+                    links.setdefault(wanted[moment, key], []).append(Link(*parts))
+        return links
 
-    def before(self, name: str, at: int) -> tuple[int, int] | None:  # its time, and the item's fingerprint
+    def before(self, name: str, moment: int) -> tuple[int, int] | None:  # its time, and the item's fingerprint
         "The newest change of an item before a moment."
         key, best = text_print(name), (0, 0, 0)
-        for lines in self._files(0, at - 1):
+        for lines in self._files(0, moment - 1):
             if lines["at"].max() >= best[0]:
-                mine = lines[(lines["key"] == key) & (lines["at"] < at)]
-                best = max([best, *zip(*(mine[part].tolist() for part in ("at", "tie", "after")))])
+                earlier = lines[(lines["key"] == key) & (lines["at"] < moment)]
+                best = max([best, *zip(*(earlier[part].tolist() for part in ("at", "tie", "after")))])
         return (best[0], best[2]) if best[0] else None
 
     def states(
@@ -102,7 +114,7 @@ class WindowIndex:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # is it known; when its newest change was made, 0: none; after it
         "What was staged of the item of each line before it."
         self._take(window)
-        is_known, at, tie, after = (np.zeros(len(lines), kind) for kind in (bool, "i8", "i8", "i8"))
+        is_known, moment, tie, after = (np.zeros(len(lines), kind) for kind in (bool, "i8", "i8", "i8"))
         for staged in self._sorted:
             begin, end = (np.searchsorted(staged["key"], lines["key"], side) for side in ("left", "right"))
             count = end - begin
@@ -112,19 +124,21 @@ class WindowIndex:
             earlier = (staged["at"][place] < lines["at"][which]) | (
                 (staged["at"][place] == lines["at"][which]) & (staged["tie"][place] < lines["tie"][which])
             )
-            which, found = which[earlier], staged[place[earlier]]
-            last = np.append(which[1:] != which[:-1], True)[: len(which)]  # of each, as `staged` is sorted
-            which, found = which[last], found[last]
-            newer = (found["at"] > at[which]) | ((found["at"] == at[which]) & (found["tie"] > tie[which]))
-            for kept, part in ((at, "at"), (tie, "tie"), (after, "after")):
-                kept[which[newer]] = found[part][newer]
-        return is_known, at, after
+            which, candidates = which[earlier], staged[place[earlier]]
+            is_last = np.append(which[1:] != which[:-1], True)[: len(which)]  # of each, as `staged` is sorted
+            which, candidates = which[is_last], candidates[is_last]
+            newer = (candidates["at"] > moment[which]) | (
+                (candidates["at"] == moment[which]) & (candidates["tie"] > tie[which])
+            )
+            for result, part in ((moment, "at"), (tie, "tie"), (after, "after")):
+                result[which[newer]] = candidates[part][newer]
+        return is_known, moment, after
 
     def of_item(self, key: int, window: int) -> np.ndarray:
         "All lines of an item."
         self._take(window)
         ends = (np.searchsorted(staged["key"], [key, key + 1]) for staged in self._sorted)
-        return np.concatenate([np.empty(0, LINE), *(one[slice(*at)] for one, at in zip(self._sorted, ends))])
+        return np.concatenate([np.empty(0, LINE), *(lines[slice(*span)] for lines, span in zip(self._sorted, ends))])
 
     def every(self, window: int) -> np.ndarray:
         "All lines, by item and time."
@@ -154,14 +168,14 @@ class WindowIndex:
 
     def condense(self, upto: int) -> None:  # microseconds since 1970
         "Make one file of those that end before a time, with the newest line of each item."
-        old = [name for name in self.store.list(self.folder) if int(name.rpartition("/")[2].split("-")[2]) < upto]
-        if len(old) < 2:
+        ended = [name for name in self.store.list(self.folder) if int(name.rpartition("/")[2].split("-")[2]) < upto]
+        if len(ended) < 2:
             return
-        lines = np.concatenate([np.load(io.BytesIO(self.store.read(name)), allow_pickle=False) for name in old])
+        lines = np.concatenate([np.load(io.BytesIO(self.store.read(name)), allow_pickle=False) for name in ended])
         lines = _in_order(lines)
         newest = lines[np.append(lines["key"][1:] != lines["key"][:-1], True)]
         newest["before"] = 0  # the first that is known of the item from now on, and no change is missing before it
         self.add(0, newest)
-        for name in old:
+        for name in ended:
             self.store.delete(name)
             self._read.pop(name, None)

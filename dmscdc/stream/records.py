@@ -81,39 +81,43 @@ def micros(time: int | float, precision: str = "") -> int:
     "A creation time in microseconds since 1970. Raises `ValueError`."
     if isinstance(time, bool) or not isinstance(time, (int, float)) or not 0 < time < 10**18:
         raise ValueError(f"its time is {time!r}")
-    unit = {"MICROSECOND": 1, "MILLISECOND": 1_000}.get(precision) or next(u for low, u in _UNITS if time >= low)
-    found = round(time * unit)
-    if not _SANE[0] <= found < _SANE[1]:
+    unit = {"MICROSECOND": 1, "MILLISECOND": 1_000}.get(precision) or next(
+        factor for low, factor in _UNITS if time >= low
+    )
+    moment = round(time * unit)
+    if not _SANE[0] <= moment < _SANE[1]:
         raise ValueError(f"its time, {time!r} {precision}, is not between 2000 and 2100")
-    return found
+    return moment
 
 
-def _table_of(told: Mapping[str, Any]) -> str:
+def _table_of(record: Mapping[str, Any]) -> str:
     "The table that a record names; empty for none. Raises `ValueError`."
-    named = told.get("tableName")
-    if named is None and isinstance(told.get("eventSourceARN"), str):
-        found = re.search(r":table/([^/]+)", told["eventSourceARN"])
-        return found[1] if found else ""
+    named = record.get("tableName")
+    if named is None and isinstance(record.get("eventSourceARN"), str):
+        match = re.search(r":table/([^/]+)", record["eventSourceARN"])
+        return match[1] if match else ""
     if not isinstance(named, (str, type(None))):
         raise ValueError(f"its table is {named!r}")
     return named or ""
 
 
-def _of_dynamodb(told: Mapping[str, Any], number: str, text: str) -> Change:
+def _of_dynamodb(record: Mapping[str, Any], number: str, text: str) -> Change:
     "A change of an item. Raises `KeyError` and others for what is none."
-    body, op = told["dynamodb"], _OPS[told["eventName"]]
-    at = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
+    body, op = record["dynamodb"], _OPS[record["eventName"]]
+    moment = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
     told_number = str(body.get("SequenceNumber") or "")  # of a table's own stream; an emulator may have texts there
     count = int(told_number) if told_number.isdecimal() and len(told_number) < 200 else 0
-    keys, new, old = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
+    keys, new, old_image = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
     for image in (keys, new):
         check_item(image)
-    if not keys or not isinstance(old, dict):
+    if not keys or not isinstance(old_image, dict):
         raise ValueError(f"its key is {keys!r}" if not keys else "its old image is no item")
     if odd := [name for name, typed in keys.items() if next(iter(typed)) not in ("S", "N", "B")]:
         raise ValueError(f"its key has {odd[0]} as {str(keys[odd[0]])[:50]}; a key is a text, a number or bytes")
-    keys = {name: {"N": _digits(v["N"])} if "N" in v else v for name, v in keys.items()}
-    return Change(op, keys, new, old, at, int(number), count, _table_of(told), {**body, **told}, text=text)
+    keys = {name: {"N": _digits(value["N"])} if "N" in value else value for name, value in keys.items()}
+    return Change(
+        op, keys, new, old_image, moment, int(number), count, _table_of(record), {**body, **record}, text=text
+    )
 
 # %% ../../notebooks/15_stream/01_records.ipynb #a77b1c02
 _DEPTH = 40  # levels in an attribute
@@ -193,23 +197,26 @@ def _typed(value: Any) -> dict[str, Any]:
     return {"NULL": True} if value is None else {"S": value}
 
 
-def _keys_of(told: Mapping[str, Any]) -> Sequence[str]:
+def _keys_of(message: Mapping[str, Any]) -> Sequence[str]:
     "Raises `UnknownTable`: messages of DMS do not name the key."
-    table = told["metadata"]["table-name"]
+    table = message["metadata"]["table-name"]
     raise UnknownTable(f"messages of DMS do not name the key of their table, here {table!r}: say it, as in --key id")
 
 
-def _of_dms(told: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
+def _of_dms(message: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
     "A change of a row. Raises `KeyError` and others for what is none."
-    about = told["metadata"]
-    row, old = ({n: _typed(v) for n, v in (told.get(part) or {}).items()} for part in ("data", "before-image"))
+    about = message["metadata"]
+    row, before = (
+        {column: _typed(value) for column, value in (message.get(part) or {}).items()}
+        for part in ("data", "before-image")
+    )
     table = ".".join(filter(None, [about.get("schema-name"), about["table-name"]]))
-    at = datetime.fromisoformat(about["timestamp"].replace("Z", "+00:00"))
+    time = datetime.fromisoformat(about["timestamp"].replace("Z", "+00:00"))
     op = "" if about["record-type"] == "control" else _DMS_OPS[about["operation"]]
-    keys = {} if not op else {name: row[name] for name in key or _keys_of(told)}
-    control = {"control": told["control"]} if "control" in told else {}
-    told_at = round(at.timestamp() * 1e6)
-    return Change(op, keys, row, old, told_at, int(number), 0, table, {**about, **control}, True)
+    keys = {} if not op else {name: row[name] for name in key or _keys_of(message)}
+    control = {"control": message["control"]} if "control" in message else {}
+    told_at = round(time.timestamp() * 1e6)
+    return Change(op, keys, row, before, told_at, int(number), 0, table, {**about, **control}, True)
 
 
 def change_from(
@@ -221,19 +228,19 @@ def change_from(
     "Read a record. Raises `Unreadable`, which names shard and number, whatever it holds; `UnknownTable` without a key."
     try:
         text = data.decode()
-        if "metadata" in (told := json.loads(text)):
-            found = _of_dms(json.loads(text, parse_int=Decimal, parse_float=Decimal), number, key)
+        if "metadata" in (parsed := json.loads(text)):
+            change = _of_dms(json.loads(text, parse_int=Decimal, parse_float=Decimal), number, key)
         else:
-            found = _of_dynamodb(told, number, text)
+            change = _of_dynamodb(parsed, number, text)
         if "\\ud" in text or "\\uD" in text:  # half a pair is no character, and no file could hold it
-            json.dumps(told, ensure_ascii=False).encode()
-        found.about.update(shard=shard, sequenceNumber=number)
-        return found
+            json.dumps(parsed, ensure_ascii=False).encode()
+        change.about.update(shard=shard, sequenceNumber=number)
+        return change
     except UnknownTable:
         raise
     except Exception as error:  # whatever a stranger's bytes lead to
-        why = f"{type(error).__name__}: {error}"
-        raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {why[:300]}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {reason[:300]}") from error
 
 # %% ../../notebooks/15_stream/01_records.ipynb #cef992f0
 def _canonical(typed: Any) -> Any:
@@ -242,7 +249,7 @@ def _canonical(typed: Any) -> Any:
     if kind == "N":
         return {kind: _digits(value)}
     if kind in ("B", "BS"):
-        plain = [base64.b64encode(base64.b64decode(one)).decode() for one in (value if kind == "BS" else [value])]
+        plain = [base64.b64encode(base64.b64decode(member)).decode() for member in (value if kind == "BS" else [value])]
         return {kind: sorted(plain)}
     if kind in ("SS", "NS"):
         return {kind: sorted(map(_digits, value) if kind == "NS" else value)}
@@ -308,23 +315,23 @@ def event_of(change: Change) -> int:
     return crc32(str(change.about.get("eventID")).encode(errors="replace"))
 
 
-def _path(steps: Sequence[tuple[int, int]], known: int | None) -> list[int] | None:  # known: the state before
+def _path(steps: Sequence[tuple[int, int]], prior: int | None) -> list[int] | None:  # the state before
     "The order in which all steps are a path; None where there is none, or where it may begin elsewhere."
     leave, balance = defaultdict(list), Counter[int]()
     for place, (before, after) in reversed(list(enumerate(steps))):
         leave[before].append(place)
         balance[before] += 1
         balance[after] -= 1
-    begins = [state for state, left in balance.items() if left > 0]
+    begins = [state for state, surplus in balance.items() if surplus > 0]
     if len(begins) > 1 or begins and balance[begins[0]] > 1:
         return None
-    if begins and known in balance and known != begins[0] and len(steps) > 1:
+    if begins and prior in balance and prior != begins[0] and len(steps) > 1:
         return None  # a step is missing, and may lead back
-    if not begins and known not in balance and len(balance) > 1:
+    if not begins and prior not in balance and len(balance) > 1:
         return None
-    path, walk = [], [(begins[0] if begins else known if known in balance else steps[0][0], -1)]
+    path, walk = [], [(begins[0] if begins else prior if prior in balance else steps[0][0], -1)]
     while walk:
-        state, came = walk[-1]
+        state, step = walk[-1]
         if leave[state]:
             place = leave[state].pop()
             walk.append((steps[place][1], place))
@@ -335,54 +342,54 @@ def _path(steps: Sequence[tuple[int, int]], known: int | None) -> list[int] | No
 
 
 def _ends_alike(
-    some: Sequence[tuple[Link, Change | None]],  # each step once
+    unique: Sequence[tuple[Link, Change | None]],  # each step once
     steps: Sequence[tuple[Link, Change | None]],
     path: Sequence[int],  # through `some`
-    known: int | None,
+    prior: int | None,
 ) -> bool:
     "Whether the item ends alike if steps without an eventID that look the same are one, and if they are several."
-    if len(some) == len(steps) or any(link.event != _NO_EVENT for link, _ in steps):
+    if len(unique) == len(steps) or any(link.event != _NO_EVENT for link, _ in steps):
         return True
-    every = [(link.before, link.after) for link, _ in steps]
-    other = _path(every, known)
-    return other is None or every[other[-1]][1] == some[path[-1]][0].after
+    states = [(link.before, link.after) for link, _ in steps]
+    full_path = _path(states, prior)
+    return full_path is None or states[full_path[-1]][1] == unique[path[-1]][0].after
 
 
 def _chained(
-    same: Sequence[Change],
+    changes: Sequence[Change],
     staged: Sequence[Link],
-    known: int | None,  # fingerprint of the item before them; None: nobody knows it
+    prior: int | None,  # fingerprint of the item before them; None: nobody knows it
     is_complete: bool,  # then there was none
 ) -> tuple[list[Change], bool, int, bool]:
     "New changes of an item in one moment in order; whether that is sure; the item's fingerprint then; if as before."
-    left = sorted(same, key=lambda one: (one.count, one.number))
-    if left[0].count:
-        left = list({one.count: one for one in left}.values())
-        ties = [one.tie_of_count for one in left]
-        return left, ties == sorted(ties), print_of(left[-1].item), False
-    links = list(map(link_of, left))
-    said = lambda link: (link.before, link.after, link.event)
-    anew = {said(link) for link, one in zip(links, left) if one.again}
-    had = [link for link in staged if said(link) not in anew]
-    repeated = set(map(said, had))
-    steps: list[tuple[Link, Change | None]] = [(link, None) for link in had]
-    steps += [(link, one) for link, one in zip(links, left) if said(link) not in repeated]
+    arrivals = sorted(changes, key=lambda arrival: (arrival.count, arrival.number))
+    if arrivals[0].count:
+        arrivals = list({arrival.count: arrival for arrival in arrivals}.values())
+        ties = [arrival.tie_of_count for arrival in arrivals]
+        return arrivals, ties == sorted(ties), print_of(arrivals[-1].item), False
+    links = list(map(link_of, arrivals))
+    facts = lambda link: (link.before, link.after, link.event)
+    anew = {facts(link) for link, arrival in zip(links, arrivals) if arrival.again}
+    standing = [link for link in staged if facts(link) not in anew]
+    repeated = set(map(facts, standing))
+    steps: list[tuple[Link, Change | None]] = [(link, None) for link in standing]
+    steps += [(link, arrival) for link, arrival in zip(links, arrivals) if facts(link) not in repeated]
     order, is_sure = steps, False
-    is_told = all(link.before != UNTOLD for link, _ in steps) or len({said(link) for link, _ in steps}) == 1
-    for apart in (said, lambda link: (link.before, link.after)):
-        some = list({apart(step[0]): step for step in reversed(steps)}.values())[::-1]
-        states = [(link.before, link.after) for link, _ in some]
-        path = _path(states, known)
-        if path is None and known is None and is_complete:
+    is_told = all(link.before != UNTOLD for link, _ in steps) or len({facts(link) for link, _ in steps}) == 1
+    for identity in (facts, lambda link: (link.before, link.after)):
+        unique = list({identity(step[0]): step for step in reversed(steps)}.values())[::-1]
+        states = [(link.before, link.after) for link, _ in unique]
+        path = _path(states, prior)
+        if path is None and prior is None and is_complete:
             path = _path(states, 0)
         if path is not None and is_told:
-            order, is_sure = [some[place] for place in path], _ends_alike(some, steps, path, known)
+            order, is_sure = [unique[place] for place in path], _ends_alike(unique, steps, path, prior)
             break
     newest = max((link.tie for link, change in order if not change), default=0)
     is_sure = is_sure and (order[-1][1] is not None or order[-1][0].tie == newest)
     ordered: list[Change] = []
     for place, (_, change) in enumerate(order):
-        behind = [one.tie for one, other in order[place:] if other is None]
+        behind = [link.tie for link, new in order[place:] if new is None]
         if change:
             ordered.append(replace(change, tie=min(behind) - 1) if behind and is_sure else change)
     return ordered, is_sure, order[-1][0].after, order[0][0].before == order[-1][0].after
@@ -391,35 +398,39 @@ def _chained(
 def in_order(
     changes: Iterable[Change],
     staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item
-    known: Callable[[str, int], tuple[int, int] | None] = lambda name, at: None,  # its newest change before: at, state
+    newest_before: Callable[[str, int], tuple[int, int] | None] = lambda name, moment: (
+        None
+    ),  # its newest change before: at, state
     is_complete: bool = True,  # an item that is not known was not there
 ) -> tuple[list[Change], list[Change], list[Change]]:  # and those whose order is not sure; whose an older one may turn
     "Changes by time; of one item and moment as their images say; each once. DMS's are as the stream has them."
     changes, staged = list(changes), staged or {}
     if changes and changes[0].kept_order:
-        return sorted(changes, key=lambda one: one.number), [], []
+        return sorted(changes, key=lambda change: change.number), [], []
     groups: dict[tuple[int, str], list[Change]] = {}
-    for one in sorted(changes, key=lambda one: one.number):
-        groups.setdefault((one.at, one.name), []).append(one)
-    found: list[Change] = []
+    for change in sorted(changes, key=lambda change: change.number):
+        groups.setdefault((change.at, change.name), []).append(change)
+    ordered: list[Change] = []
     unsure: list[Change] = []
     circles: list[Change] = []  # the item is afterwards as it was before, so what it was decides
-    left: dict[str, Change | tuple[int, int]] = {}  # the newest so far of each item
-    for at, name in sorted(groups):
-        same, is_sure = groups[at, name], True
-        if same[1:] or (at, name) in staged:
-            had, one = known(name, at), left.get(name)
-            now = (one.at, print_of(one.item)) if isinstance(one, Change) else one
-            if now and (had is None or had[0] <= now[0]):
-                had = now
-            same, is_sure, after, is_circle = _chained(same, staged.get((at, name), ()), had and had[1], is_complete)
-            left[name] = at, after
-            circles += same if is_circle and is_sure else []
+    newest: dict[str, Change | tuple[int, int]] = {}  # the newest so far of each item
+    for moment, name in sorted(groups):
+        group, is_sure = groups[moment, name], True
+        if group[1:] or (moment, name) in staged:
+            prior, change = newest_before(name, moment), newest.get(name)
+            now = (change.at, print_of(change.item)) if isinstance(change, Change) else change
+            if now and (prior is None or prior[0] <= now[0]):
+                prior = now
+            group, is_sure, after, is_circle = _chained(
+                group, staged.get((moment, name), ()), prior and prior[1], is_complete
+            )
+            newest[name] = moment, after
+            circles += group if is_circle and is_sure else []
         else:
-            left[name] = same[0]
-        found += same
-        unsure += [] if is_sure else same
-    return found, unsure, circles
+            newest[name] = group[0]
+        ordered += group
+        unsure += [] if is_sure else group
+    return ordered, unsure, circles
 
 # %% ../../notebooks/15_stream/01_records.ipynb #fb5fdacb
 _AGGREGATED = b"\xf3\x89\x9a\xc2"  # how such a record begins
@@ -433,9 +444,11 @@ def unpacked(data: bytes) -> list[bytes]:
         from aws_kinesis_agg.deaggregator import deaggregate_records
     except ImportError:
         raise BadSetting("the stream's records are aggregated; to read them: pip install 'dmscdc[stream]'") from None
-    asked = dict.fromkeys(["kinesisSchemaVersion", "sequenceNumber", "approximateArrivalTimestamp", "partitionKey"], "")
+    fields = dict.fromkeys(
+        ["kinesisSchemaVersion", "sequenceNumber", "approximateArrivalTimestamp", "partitionKey"], ""
+    )
     try:
-        found = deaggregate_records({"kinesis": {**asked, "data": base64.b64encode(data).decode()}})
-        return [base64.b64decode(one["kinesis"]["data"]) for one in found]
+        records = deaggregate_records({"kinesis": {**fields, "data": base64.b64encode(data).decode()}})
+        return [base64.b64decode(record["kinesis"]["data"]) for record in records]
     except Exception as error:  # of a parser of strangers' bytes
         raise Unreadable(f"it begins as records that were packed into one, and is none: {error}") from error

@@ -48,16 +48,16 @@ def _passes(error: Exception) -> bool:
     if isinstance(error, (ConnectionError, TimeoutError)) or code_of(error) in _BUSY:
         return True
     return any(
-        one.__module__.startswith("botocore")
-        and "Connection" in one.__name__
-        or one.__name__ in ("ReadTimeoutError", "HTTPClientError")
-        for one in type(error).__mro__
+        kind.__module__.startswith("botocore")
+        and "Connection" in kind.__name__
+        or kind.__name__ in ("ReadTimeoutError", "HTTPClientError")
+        for kind in type(error).__mro__
     )
 
 
 def asked(
     call: Callable[[], _Answer],
-    what: str,  # is read, for the error
+    subject: str,  # is read, for the error
     stop: threading.Event | None = None,  # set it to try no more
 ) -> _Answer:
     "The answer of a call, made again with growing pauses. Raises `SourceUnreachable` once that was too often."
@@ -69,9 +69,9 @@ def asked(
             if not _passes(error):
                 raise
             if attempt == _TRIES - 1 or stop.wait(_PAUSE * 2**attempt):
-                why = code_of(error) or f"{type(error).__name__}: {error}"
+                reason = code_of(error) or f"{type(error).__name__}: {error}"
                 raise SourceUnreachable(
-                    f"{what} could not be read; {attempt + 1} tries ended with {why}. While the stream keeps its "
+                    f"{subject} could not be read; {attempt + 1} tries ended with {reason}. While the stream keeps its "
                     "records nothing is lost: the same command goes on where it was"
                 ) from error
     raise AssertionError("not reached")
@@ -80,11 +80,11 @@ def asked(
 def shards_of(client: Any, stream: str, stop: threading.Event | None = None) -> list[dict[str, Any]]:
     "All shards of a stream, from all pages. Raises `SourceUnreachable`."
     answer = asked(lambda: client.list_shards(StreamName=stream), f"the stream {stream}", stop)
-    found = list(answer["Shards"])
+    shards = list(answer["Shards"])
     while following := answer.get("NextToken"):
         answer = asked(lambda: client.list_shards(NextToken=following), f"the stream {stream}", stop)
-        found += answer["Shards"]
-    return found
+        shards += answer["Shards"]
+    return shards
 
 
 def readable(
@@ -92,8 +92,13 @@ def readable(
     positions: Mapping[str, Mapping[str, Any]],  # by shard: `number` of its last record, and whether it is `closed`
 ) -> list[str]:
     "The shards that may be read now: not read to the end, and no parent that is."
-    there, closed = {one["ShardId"] for one in shards}, {name for name, at in positions.items() if at.get("closed")}
-    parents = {one["ShardId"]: {one.get("ParentShardId"), one.get("AdjacentParentShardId")} & there for one in shards}
+    listed, closed = (
+        {shard["ShardId"] for shard in shards},
+        {name for name, position in positions.items() if position.get("closed")},
+    )
+    parents = {
+        shard["ShardId"]: {shard.get("ParentShardId"), shard.get("AdjacentParentShardId")} & listed for shard in shards
+    }
     return [name for name in parents if name not in closed and parents[name] <= closed]
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #ce0bad10
@@ -107,8 +112,8 @@ def start_from(
     try:
         return now if text.upper() == "LATEST" else datetime.fromisoformat(text).isoformat()
     except ValueError:
-        known = "trim_horizon, latest or a time like 2026-01-01T12:00:00Z"
-        raise BadSetting(f"a stream is read from {known}, not from {text!r}") from None
+        choices = "trim_horizon, latest or a time like 2026-01-01T12:00:00Z"
+        raise BadSetting(f"a stream is read from {choices}, not from {text!r}") from None
 
 
 def _iterator(client: Any, stream: str, shard: str, number: str, start: str) -> str:
@@ -146,40 +151,42 @@ class _Shard:
 
     def records(self, iterator: str, number: str) -> dict[str, Any] | None:
         "One call's answer; an old iterator is replaced."
-        what, left = f"{self.name} of {self.stream}", iterator
+        shard, current = f"{self.name} of {self.stream}", iterator
         for _ in range(_TRIES):
             try:
-                return asked(lambda: self.client.get_records(ShardIterator=left), what, self.stop) if left else None
+                return (
+                    asked(lambda: self.client.get_records(ShardIterator=current), shard, self.stop) if current else None
+                )
             except Exception as error:
                 if code_of(error) == "TrimmedDataAccessException":
                     return None
                 if code_of(error) != "ExpiredIteratorException":
                     raise
-                left = self.begin(number)
-        raise SourceUnreachable(f"{what} gave no records: every iterator had expired at once")
+                current = self.begin(number)
+        raise SourceUnreachable(f"{shard} gave no records: every iterator had expired at once")
 
 
 def read_shard(
     client: Any,  # of Kinesis
     stream: str,
     shard: str,
-    at: dict[str, Any],  # its position, which moves
+    position: dict[str, Any],  # its position, which moves
     start: str,  # of `start_from`
     stop: threading.Event | None = None,  # set it to try no more
 ) -> Iterator[tuple[list[dict[str, Any]], float]]:  # records of each call, and seconds that they are behind
     "The records of a shard beyond a position, until there are no more now; a call without records is told too."
     asks = _Shard(client, stream, shard, start, stop)
-    iterator = asks.begin(at["number"])
+    iterator = asks.begin(position["number"])
     while True:
-        answer = asks.records(iterator, at["number"]) if iterator else None
-        if answer is None and not at.get("lost"):  # what came behind the position is gone
-            at.update(lost=True, number="")
+        answer = asks.records(iterator, position["number"]) if iterator else None
+        if answer is None and not position.get("lost"):  # what came behind the position is gone
+            position.update(lost=True, number="")
             iterator = asks.begin("", "TRIM_HORIZON")
             continue
         if answer is None:
             break  # the shard itself is gone
         if records := answer["Records"]:
-            at["number"] = records[-1]["SequenceNumber"]
+            position["number"] = records[-1]["SequenceNumber"]
         yield records, answer.get("MillisBehindLatest", 0) / 1000
         iterator = answer.get("NextShardIterator")
         if iterator and not answer.get("MillisBehindLatest") and not records:
@@ -187,7 +194,7 @@ def read_shard(
         if not iterator:
             break
         threading.Event().wait(_PAUSE)
-    at["closed"] = True
+    position["closed"] = True
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #d729bfb4
 _MADE = re.compile(rb'"ApproximateCreationDateTime"\s*:\s*(\d{9,17})\b')
@@ -195,13 +202,13 @@ _MADE = re.compile(rb'"ApproximateCreationDateTime"\s*:\s*(\d{9,17})\b')
 
 def _time_of(record: Mapping[str, Any]) -> float:  # epoch seconds; 0 where nothing tells
     "When a record came to the stream, or when its change was made."
-    if came := record.get("ApproximateArrivalTimestamp"):
-        return came.timestamp() if isinstance(came, datetime) else float(came)
-    found = _MADE.search(record["Data"])
-    made = float(found[1]) if found else 0.0
-    while made > 1e11:  # milliseconds, microseconds
-        made /= 1000
-    return made
+    if arrival := record.get("ApproximateArrivalTimestamp"):
+        return arrival.timestamp() if isinstance(arrival, datetime) else float(arrival)
+    match = _MADE.search(record["Data"])
+    seconds = float(match[1]) if match else 0.0
+    while seconds > 1e11:  # milliseconds, microseconds
+        seconds /= 1000
+    return seconds
 
 
 Record = tuple[str, bytes, float]  # sequence number, data, when it came
@@ -225,19 +232,19 @@ def read_part(
     client: Any,  # of Kinesis
     stream: str,
     shard: str,
-    at: Mapping[str, Any],  # the position before
+    before: Mapping[str, Any],  # the position before
     start: str,  # of `start_from`
-    most: int,  # bytes of records after which it ends
+    limit: int,  # bytes of records after which it ends
     stop: threading.Event | None = None,  # set it to try no more
 ) -> ShardRead:
     "Read a shard until there is no more now, until it is enough, or for some seconds."
-    now, found, size, behind, begun = dict(at), [], 0, 0.0, time.monotonic()
+    now, collected, size, behind, begun = dict(before), [], 0, 0.0, time.monotonic()
     for records, behind in read_shard(client, stream, shard, now, start, stop):
-        found += [(one["SequenceNumber"], one["Data"], _time_of(one)) for one in records]
-        size += sum(len(one["Data"]) for one in records)
-        if size >= most or time.monotonic() - begun > _SECONDS:
-            return ShardRead(shard, tuple(found), now, behind, False)
-    return ShardRead(shard, tuple(found), now, behind)
+        collected += [(record["SequenceNumber"], record["Data"], _time_of(record)) for record in records]
+        size += sum(len(record["Data"]) for record in records)
+        if size >= limit or time.monotonic() - begun > _SECONDS:
+            return ShardRead(shard, tuple(collected), now, behind, False)
+    return ShardRead(shard, tuple(collected), now, behind)
 
 
 # From the positions of shards, and the bytes of each at most:
@@ -247,10 +254,10 @@ Reading = Callable[[Mapping[str, Mapping[str, Any]], int], Iterable[ShardRead]]
 def in_threads(client: Any, stream: str, start: str, stop: threading.Event | None = None) -> Reading:
     "Read shards side by side, in threads of this process."
 
-    def read(asked: Mapping[str, Mapping[str, Any]], most: int) -> list[ShardRead]:
+    def read(positions: Mapping[str, Mapping[str, Any]], limit: int) -> list[ShardRead]:
         with ThreadPoolExecutor(8) as pool:
-            part = lambda shard: read_part(client, stream, shard, asked[shard], start, most, stop)
-            return list(pool.map(part, asked))
+            part = lambda shard: read_part(client, stream, shard, positions[shard], start, limit, stop)
+            return list(pool.map(part, positions))
 
     return read
 
@@ -267,13 +274,13 @@ class Window:
 
 
 def _cut(
-    found: Mapping[str, list[Record]],
+    by_shard: Mapping[str, list[Record]],
     positions: dict[str, dict[str, Any]],  # that move back
     before: Mapping[str, Mapping[str, Any]],
     edge: float,  # epoch seconds
 ) -> None:
     "Leave what came later."
-    for shard, records in found.items():
+    for shard, records in by_shard.items():
         place = next((place for place, (_, _, time) in enumerate(records) if time > edge), None)
         if place is not None:
             records[place:] = []
@@ -286,51 +293,51 @@ def read_window(
     stream: str,
     positions: Mapping[str, Mapping[str, Any]],  # before; {} for the first window
     start: str,  # of `start_from`
-    most: int = 64 << 20,  # bytes of records after which the window ends
+    limit: int = 64 << 20,  # bytes of records after which the window ends
     read: Reading | None = None,  # None: `in_threads`
     stop: threading.Event | None = None,  # set it to end with what was read
 ) -> Window:
     "Read until there is no more now, or until it is enough; then to one time of all shards."
-    found: dict[str, list[Record]] = {}
+    by_shard: dict[str, list[Record]] = {}
     size, done, late = 0, set(), {}
     read, shards = read or in_threads(client, stream, start, stop), shards_of(client, stream, stop)
-    there = {one["ShardId"] for one in shards}
-    now = {name: dict(at) for name, at in positions.items() if name in there}
-    gone = sorted(name for name, at in positions.items() if name not in there and not at.get("closed"))
-    while size < most and not (stop and stop.is_set()):
+    listed = {entry["ShardId"] for entry in shards}
+    now = {name: dict(position) for name, position in positions.items() if name in listed}
+    missing = sorted(name for name, position in positions.items() if name not in listed and not position.get("closed"))
+    while size < limit and not (stop and stop.is_set()):
         if not (todo := [name for name in readable(shards, now) if name not in done]):
             break
-        had, asked_for = size, {name: now.get(name) or {"number": "", "closed": False} for name in todo}
-        for part in read(asked_for, max(1, (most - size) // len(todo))):
+        size_before, asked_for = size, {name: now.get(name) or {"number": "", "closed": False} for name in todo}
+        for part in read(asked_for, max(1, (limit - size) // len(todo))):
             now[part.shard] = part.at
-            found.setdefault(part.shard, []).extend(part.records)
+            by_shard.setdefault(part.shard, []).extend(part.records)
             size += sum(len(data) for _, data, _ in part.records)
             late[part.shard] = part.behind
             if part.is_end:
                 done.add(part.shard)
-        if had and size == had:
+        if size_before and size == size_before:
             break  # the others need not wait for a shard whose answers stay empty
         if any(now[name].get("closed") for name in todo):
             shards = shards_of(client, stream, stop)
     going = [name for name in readable(shards, now) if name not in done]
-    if edge := min(filter(None, (_reached(name, shards, found, late) for name in going)), default=0.0):
-        _cut(found, now, positions, edge)
-    lost = [*gone, *(name for name, at in now.items() if at.pop("lost", False))]
-    records = tuple((shard, number, data) for shard in found for number, data, _ in found[shard])
-    return Window(records, now, {name: late[name] for name in found if found[name]}, tuple(lost), bool(going))
+    if edge := min(filter(None, (_reached(name, shards, by_shard, late) for name in going)), default=0.0):
+        _cut(by_shard, now, positions, edge)
+    lost = [*missing, *(name for name, position in now.items() if position.pop("lost", False))]
+    records = tuple((shard, number, data) for shard in by_shard for number, data, _ in by_shard[shard])
+    return Window(records, now, {name: late[name] for name in by_shard if by_shard[name]}, tuple(lost), bool(going))
 
 
 def _reached(
-    name: str, shards: Iterable[Mapping[str, Any]], found: Mapping[str, list[Record]], late: Mapping[str, float]
+    name: str, shards: Iterable[Mapping[str, Any]], by_shard: Mapping[str, list[Record]], late: Mapping[str, float]
 ) -> float:  # epoch seconds; 0 where nothing tells
     "The time to which a shard was read that is not at its end."
-    if times := [time for _, _, time in found.get(name, ())]:
+    if times := [time for _, _, time in by_shard.get(name, ())]:
         return max(times)
     if name in late:
         return time.time() - late[name]
-    (child,) = (one for one in shards if one["ShardId"] == name)
-    above = child.get("ParentShardId"), child.get("AdjacentParentShardId")
-    return max((time for parent in above for _, _, time in found.get(parent or "", ())), default=0.0)
+    (child,) = (shard for shard in shards if shard["ShardId"] == name)
+    parents = child.get("ParentShardId"), child.get("AdjacentParentShardId")
+    return max((time for parent in parents for _, _, time in by_shard.get(parent or "", ())), default=0.0)
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #9b86ba6a
 _EMPTY = 5  # answers without records, after which an open shard has no more now
@@ -340,19 +347,19 @@ class TableStream:
     "The stream of a table of DynamoDB, asked as Kinesis is. Raises `BadSetting` where the table has none."
 
     def __init__(self, table: str, dynamodb: Any, streams: Any):  # clients of both services
-        told = dynamodb.describe_table(TableName=table)["Table"]
-        self.arn, self.table = told.get("LatestStreamArn", ""), table
+        description = dynamodb.describe_table(TableName=table)["Table"]
+        self.arn, self.table = description.get("LatestStreamArn", ""), table
         self.streams, self._empty = streams, Counter[str]()
         self._closed: set[str] = set()
-        how, off = f"aws dynamodb update-table --table-name {table} --stream-specification", "StreamEnabled=false"
+        how, disabled = f"aws dynamodb update-table --table-name {table} --stream-specification", "StreamEnabled=false"
         way = "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
         if not self.arn:
             raise BadSetting(f"the table {table} of DynamoDB has no stream; to give it one: {how} {way}")
-        view = (told.get("StreamSpecification") or {}).get("StreamViewType", "NEW_IMAGE")
+        view = (description.get("StreamSpecification") or {}).get("StreamViewType", "NEW_IMAGE")
         if view not in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES"):
             raise BadSetting(
                 f"the stream of the table {table} has the view type {view}, so its records do not say what items hold. "
-                f"A stream's view type cannot be changed; make another stream: {how} {off}, then {how} {way}"
+                f"A stream's view type cannot be changed; make another stream: {how} {disabled}, then {how} {way}"
             )
 
     def describe_stream_summary(self, StreamName: str) -> dict[str, Any]:
@@ -363,13 +370,13 @@ class TableStream:
         "A page of shards."
         after = {"ExclusiveStartShardId": NextToken} if NextToken else {}
         page = self.streams.describe_stream(StreamArn=self.arn, **after)["StreamDescription"]
-        ended = (one for one in page["Shards"] if one.get("SequenceNumberRange", {}).get("EndingSequenceNumber"))
-        self._closed.update(one["ShardId"] for one in ended)
-        last = page.get("LastEvaluatedShardId")
-        return {"Shards": page["Shards"], **({"NextToken": last} if last else {})}
+        ended = (shard for shard in page["Shards"] if shard.get("SequenceNumberRange", {}).get("EndingSequenceNumber"))
+        self._closed.update(shard["ShardId"] for shard in ended)
+        last_shard = page.get("LastEvaluatedShardId")
+        return {"Shards": page["Shards"], **({"NextToken": last_shard} if last_shard else {})}
 
     def get_shard_iterator(
-        self, StreamName: str, ShardId: str, ShardIteratorType: str, StartingSequenceNumber: str = "", **more: Any
+        self, StreamName: str, ShardId: str, ShardIteratorType: str, StartingSequenceNumber: str = "", **options: Any
     ) -> dict[str, Any]:
         "An iterator behind a record, or at the oldest one."
         if ShardIteratorType == "AT_TIMESTAMP":
@@ -383,14 +390,17 @@ class TableStream:
         shard, _, iterator = ShardIterator.partition(" ")
         answer = self.streams.get_records(ShardIterator=iterator)
         records = [
-            {"SequenceNumber": one["dynamodb"]["SequenceNumber"], "Data": json.dumps(one, default=_plain).encode()}
-            for one in answer["Records"]
+            {
+                "SequenceNumber": record["dynamodb"]["SequenceNumber"],
+                "Data": json.dumps(record, default=_plain).encode(),
+            }
+            for record in answer["Records"]
         ]
         self._empty[shard] = 0 if records else self._empty[shard] + 1
-        more = shard in self._closed or self._empty[shard] < _EMPTY
+        is_more = shard in self._closed or self._empty[shard] < _EMPTY
         following = answer.get("NextShardIterator")
-        found = {"Records": records, "MillisBehindLatest": int(more)}
-        return {**found, **({"NextShardIterator": f"{shard} {following}"} if following else {})}
+        page = {"Records": records, "MillisBehindLatest": int(is_more)}
+        return {**page, **({"NextShardIterator": f"{shard} {following}"} if following else {})}
 
 
 def client_of(stream: str) -> Any:

@@ -86,14 +86,14 @@ def _check(table: TableRef, changes: pa.Table) -> None:
     is_known = pc.is_in(changes["Op"], pa.array(_OPERATIONS))
     if not pc.all(is_known).as_py():
         place = is_known.to_pylist().index(False)
-        found = changes["Op"][place].as_py()
-        raise Unreadable(f"{table}: Op of row {place} is {found!r}, {', '.join(_OPERATIONS)} were expected")
+        operation = changes["Op"][place].as_py()
+        raise Unreadable(f"{table}: Op of row {place} is {operation!r}, {', '.join(_OPERATIONS)} were expected")
 
 
-def _name_after(last: str) -> str:
+def _name_after(newest: str) -> str:
     "The name of the next change file: the time now, or the millisecond after the last one where the clock is behind."
     now = datetime.now(timezone.utc)
-    return change_name(max(now, parse_name(last).stamp + timedelta(milliseconds=1)) if last else now)
+    return change_name(max(now, parse_name(newest).stamp + timedelta(milliseconds=1)) if newest else now)
 
 # %% ../../notebooks/15_stream/09_source.ipynb #a9010013
 def stage_changes(
@@ -105,18 +105,18 @@ def stage_changes(
     "Write what a source tells beyond the last call as a change file. Raises `Busy`, `Unreadable`."
     store = open_store(lake)
     folder = f"_dmscdc/_sources/{source.name}/{table.schema}/{table.name}"
-    last = _newest(store, folder)
-    _publish(store, landing, table, last)
-    records = source.read(table, last.position)
+    newest = _newest(store, folder)
+    _publish(store, landing, table, newest)
+    records = source.read(table, newest.position)
     if records is None or not len(records.changes):
         return None
     _check(table, records.changes)
     rows = io.BytesIO()
     pq.write_table(records.changes, rows)
-    number = last.number + 1
+    number = newest.number + 1
     draft = f"{folder}/drafts/{number:012d}-{secrets.token_hex(6)}/rows.parquet"
     store.create(draft, rows.getvalue())
-    staged = StagedFile(number, _name_after(last.name), len(records.changes), dict(records.position), draft)
+    staged = StagedFile(number, _name_after(newest.name), len(records.changes), dict(records.position), draft)
     try:
         store.create(f"{folder}/{staged.number:012d}.json", json.dumps(asdict(staged)).encode())
     except AlreadyExists as error:

@@ -85,10 +85,10 @@ def newest(
     "The last manifest; an empty one where there is none."
     if not (number := store.last(folder)):
         return Manifest()
-    told = json.loads(store.read(f"{folder}/{number:012d}.json"))
-    lists = {name: tuple(told.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad", "loads")}
-    lists |= {name: tuple(map(tuple, told.get(name, ()))) for name in ("open", "circles", "kinds", "missed")}
-    return Manifest(**{**told, **lists})
+    facts = json.loads(store.read(f"{folder}/{number:012d}.json"))
+    lists = {name: tuple(facts.get(name, ())) for name in ("files", "metadata", "doubts", "key", "bad", "loads")}
+    lists |= {name: tuple(map(tuple, facts.get(name, ()))) for name in ("open", "circles", "kinds", "missed")}
+    return Manifest(**{**facts, **lists})
 
 
 def keep(store: LogStore, folder: str, manifest: Manifest) -> None:
@@ -110,8 +110,8 @@ def _images(change: Change) -> dict[str, Any]:  # typed
     "The key before, where DMS tells of a change of it."
     if not change.kept_order:
         return {}
-    old = {name: change.before.get(name, value) for name, value in change.key.items()}
-    return {f"BI_{name}": old[name] for name in old} if old != change.key else {}
+    old_key = {name: change.before.get(name, value) for name, value in change.key.items()}
+    return {f"BI_{name}": old_key[name] for name in old_key} if old_key != change.key else {}
 
 
 def column_name(metadata: str) -> str:
@@ -121,19 +121,19 @@ def column_name(metadata: str) -> str:
 
 def _about(change: Change, metadata: Iterable[str]) -> dict[str, str | None]:
     "What else the record says, as texts."
-    told = ((name, change.about.get(name)) for name in metadata)
+    pairs = ((name, change.about.get(name)) for name in metadata)
     text = lambda value: value if isinstance(value, str | None) else json.dumps(value, default=str)
-    return {column_name(name): text(value) for name, value in told}
+    return {column_name(name): text(value) for name, value in pairs}
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #e214b901
-def _source_of(changes: Sequence[Change], table: TableRef, known: str, ask: Callable[[Sequence[str]], str]) -> str:
+def _source_of(changes: Sequence[Change], table: TableRef, named: str, ask: Callable[[Sequence[str]], str]) -> str:
     "The table whose records are taken. Raises `BadSetting`."
-    names = sorted({one.source for one in changes if one.source})
-    if known or not names:
-        return known
+    names = sorted({change.source for change in changes if change.source})
+    if named or not names:
+        return named
     likely = [name for name in (str(table), table.name) if name in names]
-    if found := likely[0] if likely else ask(names):
-        return found
+    if source := likely[0] if likely else ask(names):
+        return source
     tables = f"the table{'s' * (len(names) > 1)} {', '.join(names)}"
     raise BadSetting(f"the stream carries {tables}; which is {table}? Say --source-table {for_shell(names[0])}")
 
@@ -156,15 +156,15 @@ _SAID = {
 
 def _misspelt(changes: Sequence[Change], metadata: Iterable[str]) -> str:  # "" for none
     "What is said of columns for what no record says."
-    said = _SAID.union(*(one.about for one in changes[:100]))
-    odd = [name for name in metadata if name not in said]
-    known = ", ".join(sorted(said - {"dynamodb", "Keys", "NewImage", "OldImage", "control"}))
-    return f"no record says {', '.join(odd)}, which --metadata asks for; they say {known}" if odd and changes else ""
+    fields = _SAID.union(*(change.about for change in changes[:100]))
+    odd = [name for name in metadata if name not in fields]
+    choices = ", ".join(sorted(fields - {"dynamodb", "Keys", "NewImage", "OldImage", "control"}))
+    return f"no record says {', '.join(odd)}, which --metadata asks for; they say {choices}" if odd and changes else ""
 
 
-def _unseen(source: str, others: Mapping[str, int]) -> str:
+def _unseen(source: str, counts: Mapping[str, int]) -> str:
     "What is said where no record was one of the table."
-    names = ", ".join(f"{name} ({count:,})" for name, count in sorted(others.items()))
+    names = ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items()))
     return (
         f"no record of the stream is one of the table {source} yet, these are of {names}. If that name is wrong, the "
         "command with the right --source-table reads the stream again from its beginning"
@@ -191,24 +191,25 @@ _DMS_TYPES = {
 
 def _told_columns(control: Change) -> dict[str, str]:
     "The columns of a table's definition, as DMS tells it; what it has no word for is a text."
-    found = (control.about.get("control") or {}).get("table-def", {}).get("columns", {})
-    return {name: _DMS_TYPES.get(one.get("type", ""), "string") for name, one in found.items()}
+    columns = (control.about.get("control") or {}).get("table-def", {}).get("columns", {})
+    return {name: _DMS_TYPES.get(column.get("type", ""), "string") for name, column in columns.items()}
 
 
 def _doubt_of(control: Change) -> str:  # "" for none
     "What a person must know of a control message."
-    what = {"drop-table": "dropped", "truncate-table": "emptied"}.get(control.about.get("operation", ""))
-    return what and f"the source has {what} the table {control.source}; the lake keeps its rows, until a new load" or ""
+    verb = {"drop-table": "dropped", "truncate-table": "emptied"}.get(control.about.get("operation", ""))
+    return verb and f"the source has {verb} the table {control.source}; the lake keeps its rows, until a new load" or ""
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #0f1c77a2
-def _key_of(changes: Sequence[Change], table: TableRef, said: Sequence[str]) -> tuple[str, ...]:
+def _key_of(changes: Sequence[Change], table: TableRef, declared: Sequence[str]) -> tuple[str, ...]:
     "The key that records name; () where there are none. Raises `BadSetting`."
-    found = next((tuple(one.key) for one in changes if one.op and not one.kept_order), ())
-    if not found or not said or set(said) == set(found):
-        return tuple(said) or found
-    names = ",".join(found)
+    recorded = next((tuple(change.key) for change in changes if change.op and not change.kept_order), ())
+    if not recorded or not declared or set(declared) == set(recorded):
+        return tuple(declared) or recorded
+    names = ",".join(recorded)
     raise BadSetting(
-        f"{table}: by its records the key of the table of DynamoDB is {names}, not {','.join(said)}. Leave --key out; "
+        f"{table}: by its records the key of the table of DynamoDB is {names}, not {','.join(declared)}. Leave --key "
+        "out; "
         f"or, where it was set before: {Advice.SET(table, '--key')} {for_shell(names)}"
     )
 
@@ -247,31 +248,34 @@ def _of_other_key(
     kinds: tuple[tuple[str, str], ...],  # of `kinds_of`
 ) -> tuple[list[Change], str]:  # "" for none
     "The changes of the table's key, and what is said of others."
-    is_other = lambda one: bool(one.op) and not one.kept_order and kinds_of(one) != kinds
-    mine = [one for one in changes if not is_other(one)]
-    if len(mine) == len(changes):
-        return mine, ""
-    other = next(filter(is_other, changes))
-    is_alike = other.key.keys() == set(key)
-    says = lambda names, some: ",".join(name + f" ({_KINDS[dict(some)[name]]})" * is_alike for name in names)
-    return mine, (
-        f"not applied: records ({len(changes) - len(mine):,}) with the key {says(other.key, kinds_of(other))}, like "
-        f"{key_in_words(other.key)}, where the table's key is {says(key, kinds)}. The table of DynamoDB was made again "
+    is_other = lambda change: bool(change.op) and not change.kept_order and kinds_of(change) != kinds
+    fitting = [change for change in changes if not is_other(change)]
+    if len(fitting) == len(changes):
+        return fitting, ""
+    stranger = next(filter(is_other, changes))
+    is_alike = stranger.key.keys() == set(key)
+    says = lambda names, types: ",".join(name + f" ({_KINDS[dict(types)[name]]})" * is_alike for name in names)
+    return fitting, (
+        f"not applied: records ({len(changes) - len(fitting):,}) with the key "
+        f"{says(stranger.key, kinds_of(stranger))}, like "
+        f"{key_in_words(stranger.key)}, where the table's key is {says(key, kinds)}. The table of DynamoDB was made "
+        "again "
         "with another key: follow it into another table of the lake"
     )
 
 
 def _with_image(changes: Sequence[Change]) -> tuple[list[Change], str]:  # "" for none
     "The changes that say what the item is, and what is said of others."
-    mine = [one for one in changes if not one.lacks_image]
-    if len(mine) == len(changes):
-        return mine, ""
-    other = next(one for one in changes if one.lacks_image)
-    view = other.about.get("StreamViewType")
-    told = f", because the stream's view type is {view}" if view else ""
-    return mine, (
-        f"not applied: records ({len(changes) - len(mine):,}) that do not say what their items hold, like that of "
-        f"{key_in_words(other.key)}{told}. These items are older here than in DynamoDB. The stream must have the view "
+    whole = [change for change in changes if not change.lacks_image]
+    if len(whole) == len(changes):
+        return whole, ""
+    imageless = next(change for change in changes if change.lacks_image)
+    view = imageless.about.get("StreamViewType")
+    reason = f", because the stream's view type is {view}" if view else ""
+    return whole, (
+        f"not applied: records ({len(changes) - len(whole):,}) that do not say what their items hold, like that of "
+        f"{key_in_words(imageless.key)}{reason}. These items are older here than in DynamoDB. The stream must have the "
+        "view "
         "type NEW_AND_OLD_IMAGES, or NEW_IMAGE"
     )
 
@@ -279,9 +283,9 @@ def _with_image(changes: Sequence[Change]) -> tuple[list[Change], str]:  # "" fo
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def moment(at: int) -> datetime:
+def moment(microseconds: int) -> datetime:
     "A creation time as a moment, UTC."
-    return _EPOCH + timedelta(microseconds=at)
+    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 @lru_cache(10_000)
@@ -314,21 +318,21 @@ def put_table(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
     client("s3").put_object(Bucket=bucket, Key=key, Body=body)
 
 
-def _free_name(when: datetime, taken: set[str], step: int) -> str:
+def _free_name(when: datetime, names: set[str], step: int) -> str:
     "The name of a change file for a time, or for the next free millisecond: later ones (1) or earlier ones (-1)."
-    while (name := change_name(when)) in taken:
+    while (name := change_name(when)) in names:
         when += timedelta(milliseconds=step)
-    taken.add(name)
+    names.add(name)
     return name
 
 
-def _late_name(oldest: int, newest: int, known: Mapping[str, int], taken: set[str]) -> tuple[str, bool]:
+def _late_name(oldest: int, newest: int, reaches: Mapping[str, int], names: set[str]) -> tuple[str, bool]:
     "The name of a file of older changes, before every file that may hold newer ones; whether it is to be kept in mind."
-    begins = [parse_name(name).stamp for name, reach in known.items() if reach >= oldest]
-    first, last = change_name(moment(oldest)), change_name(moment(newest))
-    is_narrow = not begins and not any(first <= name[: len(first)] < last for name in taken)
+    begins = [parse_name(name).stamp for name, reach in reaches.items() if reach >= oldest]
+    oldest_name, newest_name = change_name(moment(oldest)), change_name(moment(newest))
+    is_narrow = not begins and not any(oldest_name <= name[: len(oldest_name)] < newest_name for name in names)
     when = moment(newest) if is_narrow else min([moment(oldest), *begins])
-    return _free_name(when, taken, -1), change_name(when) < last
+    return _free_name(when, names, -1), change_name(when) < newest_name
 
 
 Row = tuple[Optional[str], Mapping[str, Any], str]  # Op, the columns, the change sequence
@@ -336,17 +340,20 @@ Row = tuple[Optional[str], Mapping[str, Any], str]  # Op, the columns, the chang
 
 def _data_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
     "Rows as a change file holds them."
-    ops, every, sequences = zip(*rows)
+    ops, items, sequences = zip(*rows)
     values: dict[str, list[Any]] = {}  # the work follows what the items hold, not how many columns there are
-    for place, row in enumerate(every):
+    for place, row in enumerate(items):
         for name, value in row.items():
             if name not in values:
                 values[name] = [None] * len(rows)
             values[name][place] = value
     kinds = {name: arrow_type(kind) for name, kind in {**columns, REST: "string"}.items()}
-    data = {n: pa.array(values[n], kind) if n in values else pa.nulls(len(rows), kind) for n, kind in kinds.items()}
-    made = pa.table({OP: pa.array(ops, pa.string()), **data, SEQUENCE: pa.array(sequences, pa.string())})
-    return made.replace_schema_metadata({WHOLE_ROWS: b"1"})  # an attribute that a record lacks is gone
+    data = {
+        column: pa.array(values[column], kind) if column in values else pa.nulls(len(rows), kind)
+        for column, kind in kinds.items()
+    }
+    table = pa.table({OP: pa.array(ops, pa.string()), **data, SEQUENCE: pa.array(sequences, pa.string())})
+    return table.replace_schema_metadata({WHOLE_ROWS: b"1"})  # an attribute that a record lacks is gone
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #45619e3d
 def _as_text(data: bytes) -> dict[str, str]:
@@ -367,28 +374,28 @@ def _read(
 ) -> tuple[list[Change], list[dict[str, str]]]:  # and the others
     "The changes of a window, and the records that are none."
     changes: list[Change] = []
-    others: list[dict[str, str]] = []
+    unreadable: list[dict[str, str]] = []
     keyless: list[tuple[UnknownTable, dict[str, str]]] = []  # messages of DMS
     for shard, number, record in window.records:
         try:
             parts = unpacked(record)
         except Unreadable as error:
-            why = f"record {number} of {shard}: {error}"
-            others.append({"shard": shard, "number": number, "why": why, **_as_text(record)})
+            reason = f"record {number} of {shard}: {error}"
+            unreadable.append({"shard": shard, "number": number, "why": reason, **_as_text(record)})
             continue
         for data in parts:
             try:
-                one = change_from(data, shard, number, key)
-                if one.at > now * 1e6 + _AHEAD:
-                    raise Unreadable(f"record {number} of {shard} was made in {moment(one.at):%Y}, says its time")
-                changes.append(one)
+                change = change_from(data, shard, number, key)
+                if change.at > now * 1e6 + _AHEAD:
+                    raise Unreadable(f"record {number} of {shard} was made in {moment(change.at):%Y}, says its time")
+                changes.append(change)
             except Unreadable as error:
-                others.append({"shard": shard, "number": number, "why": str(error), **_as_text(data)})
+                unreadable.append({"shard": shard, "number": number, "why": str(error), **_as_text(data)})
             except UnknownTable as error:
                 keyless.append((error, {"shard": shard, "number": number, "why": str(error), **_as_text(data)}))
     if keyless and not changes:
         raise keyless[0][0]
-    return changes, [*others, *(told for _, told in keyless)]
+    return changes, [*unreadable, *(message for _, message in keyless)]
 
 
 _CIRCLES = 5_000  # records that are kept because an older change may turn their order
@@ -397,38 +404,45 @@ _CIRCLES = 5_000  # records that are kept because an older change may turn their
 def _in_their_order(
     changes: Sequence[Change],
     before: Manifest,
-    known: WindowIndex | None,
+    index: WindowIndex | None,
     edge: int,
     stays: int,  # from when on
 ) -> tuple[list[Change], list[bool], dict[str, Any]]:  # whose place is sure; the records that are looked at again
     "Changes in their order, with those of earlier windows that may find another order now."
     oldest: dict[str, int] = {}
-    for one in changes:
-        oldest[one.name] = min(one.at, oldest.get(one.name, one.at))
-    left: dict[str, list[tuple[str, str, str]]] = {"open": [], "circles": []}
-    again: list[Change] = []
+    for change in changes:
+        oldest[change.name] = min(change.at, oldest.get(change.name, change.at))
+    pending: dict[str, list[tuple[str, str, str]]] = {"open": [], "circles": []}
+    revisited: list[Change] = []
     for kind, records in (("open", before.open), ("circles", before.circles)):
         for shard, number, text in records:
-            one = replace(change_from(text.encode(), shard, number), again=True)
-            if one.name in oldest and (kind == "open" or oldest[one.name] <= one.at):  # what came may settle or turn it
-                again.append(one)
-            elif kind == "open" or one.at >= stays:
-                left[kind].append((shard, number, text))
-    late = {(one.at, one.name) for one in (*changes, *again) if one.at < edge and not one.kept_order}
-    staged = known.links(late) if known else {}
-    is_complete = before.is_watched or known is None
-    how = {"known": known.before} if known else {}
-    ordered, unsure, circles = in_order([*changes, *again], staged, is_complete=is_complete, **how)
-    open_moments = {(one.at, one.name) for one in unsure}
-    placed = {(one.at, one.name) for one in ordered if one.again or one.tie}  # among lines that are known, by images
+            change = replace(change_from(text.encode(), shard, number), again=True)
+            if change.name in oldest and (
+                kind == "open" or oldest[change.name] <= change.at
+            ):  # what came may settle or turn it
+                revisited.append(change)
+            elif kind == "open" or change.at >= stays:
+                pending[kind].append((shard, number, text))
+    late = {(change.at, change.name) for change in (*changes, *revisited) if change.at < edge and not change.kept_order}
+    staged = index.links(late) if index else {}
+    is_complete = before.is_watched or index is None
+    how = {"newest_before": index.before} if index else {}
+    ordered, unsure, circles = in_order([*changes, *revisited], staged, is_complete=is_complete, **how)
+    open_moments = {(change.at, change.name) for change in unsure}
+    # among lines that are known, by images
+    placed = {(change.at, change.name) for change in ordered if change.again or change.tie}
     open_moments |= placed
-    is_sure = [(one.at, one.name) not in open_moments for one in ordered]
-    turning = {(one.at, one.name) for one in (*unsure, *circles)}
-    newest = {one.name: one.at for one in ordered if (one.at, one.name) not in turning}  # of which the order is certain
-    unsure = [one for one in unsure if newest.get(one.name, 0) < one.at]  # else the table holds what came later
-    for kind, some in (("open", unsure), ("circles", circles)):
-        left[kind] += [(one.about["shard"], one.about["sequenceNumber"], one.text) for one in some]
-    unwatched = len(left["circles"]) - _CIRCLES
+    is_sure = [(change.at, change.name) not in open_moments for change in ordered]
+    turning = {(change.at, change.name) for change in (*unsure, *circles)}
+    newest = {
+        change.name: change.at for change in ordered if (change.at, change.name) not in turning
+    }  # of which the order is certain
+    unsure = [
+        change for change in unsure if newest.get(change.name, 0) < change.at
+    ]  # else the table holds what came later
+    for kind, group in (("open", unsure), ("circles", circles)):
+        pending[kind] += [(change.about["shard"], change.about["sequenceNumber"], change.text) for change in group]
+    unwatched = len(pending["circles"]) - _CIRCLES
     doubt = (
         (
             f"{unwatched:,} changes of items that one moment left as they were are not kept any more: if a change from "
@@ -438,8 +452,8 @@ def _in_their_order(
         if unwatched > 0
         else ""
     )
-    told = {"open": tuple(left["open"]), "circles": tuple(left["circles"][-_CIRCLES:])}
-    return ordered, is_sure, {**told, "doubts": [doubt] if doubt else []}
+    facts = {"open": tuple(pending["open"]), "circles": tuple(pending["circles"][-_CIRCLES:])}
+    return ordered, is_sure, {**facts, "doubts": [doubt] if doubt else []}
 
 
 _Ask = Callable[[Sequence[str]], str]  # which of several tables has this stream; "" where nobody knows
@@ -450,21 +464,30 @@ def _of_table(
 ) -> tuple[list[Change], dict[str, Any]]:
     "The changes of the table, and what its manifest says of the records."
     source = _source_of(changes, table, before.source, ask)
-    mine = [one for one in changes if not source or one.source in ("", source)]
-    control = [one for one in mine if not one.op]
-    others = Counter(one.source for one in changes if source and one.source not in ("", source))
-    known = {name: kind for one in control for name, kind in _told_columns(one).items()} | dict(before.columns)
-    key = before.key or _key_of(mine, table, key)
-    of_items = (kinds_of(one) for one in mine if one.op and not one.kept_order)
-    kinds = before.kinds or next((some for some in of_items if {name for name, _ in some} == set(key)), ())
-    mine, strange = _of_other_key([one for one in mine if one.op], key, kinds)
-    mine, imageless = _with_image(mine)
-    unseen = "" if key or before.loaded or not others else _unseen(source, others)
-    if misspelt := _misspelt(mine, before.metadata):
+    fitting = [change for change in changes if not source or change.source in ("", source)]
+    control = [change for change in fitting if not change.op]
+    foreign = Counter(change.source for change in changes if source and change.source not in ("", source))
+    columns = {name: kind for change in control for name, kind in _told_columns(change).items()} | dict(before.columns)
+    key = before.key or _key_of(fitting, table, key)
+    of_items = (kinds_of(change) for change in fitting if change.op and not change.kept_order)
+    kinds = before.kinds or next(
+        (item_kinds for item_kinds in of_items if {name for name, _ in item_kinds} == set(key)), ()
+    )
+    fitting, strange = _of_other_key([change for change in fitting if change.op], key, kinds)
+    fitting, imageless = _with_image(fitting)
+    unseen = "" if key or before.loaded or not foreign else _unseen(source, foreign)
+    if misspelt := _misspelt(fitting, before.metadata):
         unseen = f"{unseen}. {misspelt}" if unseen else misspelt
     doubts = tuple(filter(None, [*map(_doubt_of, control), strange, imageless, unseen]))
-    told = {"source": source, "others": dict(others), "columns": known, "doubts": doubts, "key": key, "kinds": kinds}
-    return mine, told
+    facts = {
+        "source": source,
+        "others": dict(foreign),
+        "columns": columns,
+        "doubts": doubts,
+        "key": key,
+        "kinds": kinds,
+    }
+    return fitting, facts
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #0f1c77a4
 _NAMED = 1_000  # changes that are named
@@ -481,9 +504,9 @@ def _is_missed(
     before: Manifest,
 ) -> tuple[np.ndarray, np.ndarray]:  # is a change before it missing; is it the first we hear of its item
     "What a change says of its item before, beside what is known of that."
-    told, loaded = line["before"] != UNTOLD, before.loaded_at
+    is_told, loaded = line["before"] != UNTOLD, before.loaded_at
     is_after = (when > loaded) | (when > 0) & (line["at"] > loaded + _SKEW)  # a load shows what it is made on
-    is_gap = is_after & told & (line["before"] != state)
+    is_gap = is_after & is_told & (line["before"] != state)
     has_begun = (when == 0) & (line["before"] != 0)
     is_gap |= has_begun & is_known & (line["at"] > loaded)
     is_new = has_begun & ~is_known
@@ -497,7 +520,7 @@ def _missed(
     lines: np.ndarray,
     is_sure: Sequence[bool],
     before: Manifest,
-    known: WindowIndex,
+    index: WindowIndex,
     reached: int,
 ) -> tuple[list[Missed], int]:  # the first of them; how many
     "Of a window's changes, each with its line and whether its place is sure, those whose item the table has otherwise."
@@ -508,105 +531,110 @@ def _missed(
     is_first = np.append(True, line["key"][1:] != line["key"][:-1])
     ends = np.append(is_first[1:], True)
     is_known, when, state = (np.ones(len(line), bool), *(np.append(0, line[name][:-1]) for name in ("at", "after")))
-    is_known[is_first], when[is_first], state[is_first] = known.states(line[is_first], before.number)
+    is_known[is_first], when[is_first], state[is_first] = index.states(line[is_first], before.number)
     is_gap, is_new = _is_missed(line, is_known, when, state, before)
     is_gap &= sure & (is_first | np.append(True, sure[:-1]))
     if before.loaded:  # beside a load, what was removed before it is in neither
         is_new &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
     window, words = before.number + 1, lambda place: key_in_words(changes[place].key)
     late = np.flatnonzero(ends & sure & (line["at"] < reached))
-    found = [one for at in late if (one := _behind(line[at], before, known, words(order[at])))]
+    missed = [entry for position in late if (entry := _behind(line[position], before, index, words(order[position])))]
     named = np.sort(order[is_gap | is_new])
-    told = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
+    facts = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
     unheld = {key for key, *_, is_unheld in before.missed if is_unheld}  # an older change begins no item
     is_new = np.isin(named, order[is_new])
-    found += [(*one, words(at), window, bool(new) or one[0] in unheld) for (one, at), new in zip(told, is_new)]
-    return found[: max(0, _NAMED - len(before.missed))], len(found)
+    missed += [
+        (*entry, words(position), window, bool(new) or entry[0] in unheld)
+        for (entry, position), new in zip(facts, is_new)
+    ]
+    return missed[: max(0, _NAMED - len(before.missed))], len(missed)
 
 
-def _behind(line: np.void, before: Manifest, known: WindowIndex, words: str) -> Missed | None:
+def _behind(line: np.void, before: Manifest, index: WindowIndex, words: str) -> Missed | None:
     "The change after a late one, if that does not lead to it."
-    later = known.of_item(int(line["key"]), before.number)
+    later = index.of_item(int(line["key"]), before.number)
     later = later[later["at"] > line["at"]]
     later = later[later["at"] == later["at"].min(initial=np.iinfo("i8").max)]  # of the next moment
     leads = np.isin(later["before"], [UNTOLD, line["after"]])
     if not len(later) or leads.any() or line["at"] <= before.loaded_at:
         return None
-    key, at, was, _, tie, _ = later[0].tolist()
-    return key, at, tie, was, words, before.number + 1, False
+    key, moment, state, _, tie, _ = later[0].tolist()
+    return key, moment, tie, state, words, before.number + 1, False
 
 
-def _still_missed(missed: Sequence[Missed], known: WindowIndex, window: int) -> list[Missed]:
+def _still_missed(missed: Sequence[Missed], index: WindowIndex, window: int) -> list[Missed]:
     "Those that late changes have not settled."
-    lines = np.array([(key, at, before, 0, tie, 0) for key, at, tie, before, *_ in missed], LINE)
-    _, when, state = known.states(lines, window)
+    lines = np.array([(key, moment, before, 0, tie, 0) for key, moment, tie, before, *_ in missed], LINE)
+    _, when, state = index.states(lines, window)
     is_settled = (when > 0) & ((lines["before"] == state) | (lines["before"] == UNTOLD))
-    left = [(one, at) for one, is_over, at in zip(missed, is_settled, when.tolist()) if not is_over]
-    left = [(one, at) for one, at in left if not _is_led_to(one, known.of_item(one[0], window))]
-    return [(*one[:6], one[6] and not at) for one, at in left]
+    unsettled = [(entry, moment) for entry, is_over, moment in zip(missed, is_settled, when.tolist()) if not is_over]
+    unsettled = [
+        (entry, moment) for entry, moment in unsettled if not _is_led_to(entry, index.of_item(entry[0], window))
+    ]
+    return [(*entry[:6], entry[6] and not moment) for entry, moment in unsettled]
 
 
 def _is_led_to(missed: Missed, lines: np.ndarray) -> bool:
     "Whether a change of its moment leaves the item as it found it, or one of a moment before it that came in pieces."
-    _, at, tie, was, *_ = missed
-    others = lines[(lines["at"] == at) & (lines["tie"] != tie)]
-    earlier = lines[lines["at"] < at]
-    last = np.sort(earlier[earlier["at"] == earlier["at"].max(initial=0)], order="tie")
-    in_pieces = (last["before"][1:] != last["after"][:-1]).any()
-    return bool((others["after"] == was).any() or in_pieces and (last["after"] == was).any())
+    _, moment, tie, state, *_ = missed
+    siblings = lines[(lines["at"] == moment) & (lines["tie"] != tie)]
+    earlier = lines[lines["at"] < moment]
+    previous = np.sort(earlier[earlier["at"] == earlier["at"].max(initial=0)], order="tie")
+    in_pieces = (previous["before"][1:] != previous["after"][:-1]).any()
+    return bool((siblings["after"] == state).any() or in_pieces and (previous["after"] == state).any())
 
 
-def _counted_anew(before: Manifest, known: WindowIndex, window: int) -> tuple[list[Missed], int]:
+def _counted_anew(before: Manifest, index: WindowIndex, window: int) -> tuple[list[Missed], int]:
     "Where more were missed than are named, and all that are named are settled: what is missed of all that is known."
-    line = known.every(window)
+    line = index.every(window)
     is_first, is_alike = (np.append(True, np.diff(line[name]) != 0) for name in ("key", "at"))
     when, state = (np.where(is_first, 0, np.append(0, line[name][:-1])) for name in ("at", "after"))
     is_gap, is_new = _is_missed(line, ~is_first, when, state, before)
     is_sure = is_first | is_alike & np.append(is_alike[1:] | is_first[1:], True)  # the only one of its moment
-    found = np.flatnonzero(is_gap & is_sure | is_new)
-    some = line[found[:_NAMED]]
-    told = zip(some[["key", "at", "tie", "before"]].tolist(), is_new[found].tolist())
-    return [(*one, "", window, first) for one, first in told], len(found)
+    places = np.flatnonzero(is_gap & is_sure | is_new)
+    lines = line[places[:_NAMED]]
+    facts = zip(lines[["key", "at", "tie", "before"]].tolist(), is_new[places].tolist())
+    return [(*entry, "", window, is_begin) for entry, is_begin in facts], len(places)
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
     changes: Sequence[Change],
-    known: Mapping[str, str],
+    earlier: Mapping[str, str],
     declared: Sequence[tuple[str, str]],
     metadata: Iterable[str],
     odd: re.Pattern[str],
 ) -> dict[str, str]:
     "The columns of the change files, and their types."
-    found = columns_of((part for one in changes for part in (one.key, one.item)), known, declared, odd)
-    images = {name: found.get(name[3:], "string") for one in changes for name in _images(one)}
-    kept = {name: kind for name, kind in known.items() if name.startswith("BI_")}
-    return {**found, **images, **kept, **{column_name(name): "string" for name in metadata}}
+    columns = columns_of((part for change in changes for part in (change.key, change.item)), earlier, declared, odd)
+    images = {name: columns.get(name[3:], "string") for change in changes for name in _images(change)}
+    old_images = {name: kind for name, kind in earlier.items() if name.startswith("BI_")}
+    return {**columns, **images, **old_images, **{column_name(name): "string" for name in metadata}}
 
 
 def _rows(
     changes: Sequence[Change], columns: Mapping[str, str], window: int, metadata: Sequence[str], is_declared: bool
 ) -> tuple[list[Row], Counter[str]]:  # and by attribute the values that fit no column, without undeclared ones
     "Changes as rows."
-    ours = {column_name(name) for name in metadata}  # an attribute of that name goes into the rest column
-    free, rows, unfit = {n: t for n, t in columns.items() if n not in ours}, [], Counter[str]()
-    for place, one in enumerate(changes):
-        item = {**_attributes(one), **_images(one)}
+    extra = {column_name(name) for name in metadata}  # an attribute of that name goes into the rest column
+    free, rows, unfit = {column: kind for column, kind in columns.items() if column not in extra}, [], Counter[str]()
+    for place, change in enumerate(changes):
+        item = {**_attributes(change), **_images(change)}
         row = row_of(item, free)
         for name in item.keys() - row.keys():
             unfit[name] += name in free or not is_declared and "NULL" not in item[name]
-        rows.append((one.op, {**row, **_about(one, metadata)}, sequence_of(one, window, place)))
+        rows.append((change.op, {**row, **_about(change, metadata)}, sequence_of(change, window, place)))
     return rows, unfit
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #945de95b
 @contextmanager
 def _uncollected() -> Iterator[None]:
     "Without Python's search for cycles: a window's many objects have none, and the search takes as long as the work."
-    was = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #d076ac67
@@ -622,57 +650,64 @@ def stage_window(
     declared: Sequence[tuple[str, str]] = (),  # the columns of the table's definition
     now: float | None = None,  # when it was read, epoch seconds; None: now
     key: Sequence[str] = (),  # the columns that identify a row; records of DynamoDB name them themselves
-    known: WindowIndex | None = None,  # what earlier windows have staged; None: nothing is known of that
+    index: WindowIndex | None = None,  # what earlier windows have staged; None: nothing is known of that
     ask: _Ask = lambda names: "",
-    kept: timedelta = _DAY,  # how long the stream keeps its records
+    retention: timedelta = _DAY,  # how long the stream keeps its records
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> Manifest:  # not kept yet
     "Write a window's records as change files. Raises `BadSetting` for another key, and where the table is not named."
     now = time.time() if now is None else now
-    found, others = _read(window, key, now)
+    arrived, unreadable = _read(window, key, now)
     number, edge = before.number + 1, parse_name(before.last).stamp if before.last else _EPOCH
     after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late
-    mine, told = _of_table(found, before, table, key, ask)
-    _check_names(told["key"], table, odd)
-    stays = round((now - (kept + _DAY).total_seconds()) * 1e6)
-    changes, is_sure, left = _in_their_order(mine, before, known, reached, stays)
-    told |= {**left, "doubts": (*told["doubts"], *left["doubts"])}
-    changes = [replace(one, at=max(after, round(now * 1e6))) if one.kept_order else one for one in changes]
-    told["expired"] = sum(one.expired for one in changes)
-    columns = _columns(changes, told.pop("columns"), declared, before.metadata, odd)
+    fitting, facts = _of_table(arrived, before, table, key, ask)
+    _check_names(facts["key"], table, odd)
+    stays = round((now - (retention + _DAY).total_seconds()) * 1e6)
+    changes, is_sure, pending = _in_their_order(fitting, before, index, reached, stays)
+    facts |= {**pending, "doubts": (*facts["doubts"], *pending["doubts"])}
+    changes = [replace(change, at=max(after, round(now * 1e6))) if change.kept_order else change for change in changes]
+    facts["expired"] = sum(change.expired for change in changes)
+    columns = _columns(changes, facts.pop("columns"), declared, before.metadata, odd)
     rows, unfit = _rows(changes, columns, number, before.metadata, bool(declared))
-    late = sum(one.at < reached for one in changes)
+    late = sum(change.at < reached for change in changes)
     newest_at = changes[-1].at if len(changes) > late else after
     behind = Change("", {}, {}, {}, newest_at, 0)
-    texts = [json.dumps(one) for one in others]
-    rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + n)) for n, text in enumerate(texts)]
-    taken = {file.name for file in open_landing(landing).files(table).changes} if rows else set()
-    files, last = [], before.last
-    reach = {name: at for name, at in before.late.items() if edge - moment(at) < kept + _DAY}
+    texts = [json.dumps(record) for record in unreadable]
+    rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + offset)) for offset, text in enumerate(texts)]
+    used_names = {file.name for file in open_landing(landing).files(table).changes} if rows else set()
+    files, last_name = [], before.last
+    reach = {name: upto for name, upto in before.late.items() if edge - moment(upto) < retention + _DAY}
     if late:
-        name, is_wide = _late_name(changes[0].at, changes[late - 1].at, reach, taken)
+        name, is_wide = _late_name(changes[0].at, changes[late - 1].at, reach, used_names)
         files.append(name)
         reach |= {name: changes[late - 1].at} if is_wide else {}
         put_table(landing, table, name, _data_of(rows[:late], columns))
     if rows[late:]:
-        last = _free_name(moment(newest_at), taken, 1)
-        files.append(last)
-        put_table(landing, table, last, _data_of(rows[late:], columns))
-    if known:
-        own = [(one, sure, tie_of(one, number, place)) for place, (one, sure) in enumerate(zip(changes, is_sure))]
-        own = [one for one in own if not one[0].kept_order]
-        lines = lines_of((one, tie) for one, _, tie in own)
-        named, count = _missed([one for one, _, _ in own], lines, [sure for _, sure, _ in own], before, known, reached)
-        known.add(number, lines)
-        missed, more = _still_missed([*before.missed, *named], known, number), before.more_missed + count - len(named)
-        if more and not missed:
-            missed, count = _counted_anew(before, known, number)
-            more = count - len(missed)
-        told |= {"missed": tuple(missed), "more_missed": more}
+        last_name = _free_name(moment(newest_at), used_names, 1)
+        files.append(last_name)
+        put_table(landing, table, last_name, _data_of(rows[late:], columns))
+    if index:
+        own = [
+            (change, sure, tie_of(change, number, place)) for place, (change, sure) in enumerate(zip(changes, is_sure))
+        ]
+        own = [line for line in own if not line[0].kept_order]
+        lines = lines_of((change, tie) for change, _, tie in own)
+        named, count = _missed(
+            [change for change, _, _ in own], lines, [sure for _, sure, _ in own], before, index, reached
+        )
+        index.add(number, lines)
+        missed, more_missed = (
+            _still_missed([*before.missed, *named], index, number),
+            before.more_missed + count - len(named),
+        )
+        if more_missed and not missed:
+            missed, count = _counted_anew(before, index, number)
+            more_missed = count - len(missed)
+        facts |= {"missed": tuple(missed), "more_missed": more_missed}
     counts = Counter(shard for shard, _, _ in window.records)
     shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
-    told |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}
-    told |= {"positions": window.positions, "columns": columns, "last": last, "files": tuple(files)}
-    told |= {"is_full": window.is_full, "bad": tuple(one["why"] for one in others[:10])}
-    return replace(before, number=number, **told)
+    facts |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}
+    facts |= {"positions": window.positions, "columns": columns, "last": last_name, "files": tuple(files)}
+    facts |= {"is_full": window.is_full, "bad": tuple(record["why"] for record in unreadable[:10])}
+    return replace(before, number=number, **facts)

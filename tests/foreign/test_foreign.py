@@ -193,4 +193,4 @@ def test_a_stream_that_may_have_lost_records_says_so_where_others_do(what):
         number=len(read), positions={shard: {"number": number, "closed": closed} for shard, (number, closed) in read.items()}, read_at=1e9
     )
     gone = read_window(Kinesis(), "customers", before.positions, "TRIM_HORIZON").lost
-    assert bool(lost_words("customers", TableRef("shop", "customer"), before, 1e9 + hours * 3600, hours=24, gone=gone)) == expected, source
+    assert bool(lost_words("customers", TableRef("shop", "customer"), before, 1e9 + hours * 3600, hours=24, trimmed=gone)) == expected, source

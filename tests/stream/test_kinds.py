@@ -385,7 +385,7 @@ def test_a_refused_window_says_which_record_it_was_and_how_to_go_on(follow_it, t
 
 
 def test_shards_of_unequal_length_advance_together_through_days_of_backlog(follow_it, tmp_path, monkeypatch):
-    monkeypatch.setattr("dmscdc.stream.follow.read_window", partial(read_window, most=3_000))
+    monkeypatch.setattr("dmscdc.stream.follow.read_window", partial(read_window, limit=3_000))
     kinesis, items = Kinesis(2), {}
     for hour in range(72):
         key = f"k{hour % 24}"

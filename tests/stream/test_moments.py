@@ -97,8 +97,8 @@ def lived(root: Path, seed: int, windows: int) -> tuple[Manifest, Life]:
             TABLE,
             manifest,
             Window(tuple(records)),
-            known=known,
-            kept=timedelta(days=30),
+            index=known,
+            retention=timedelta(days=30),
             declared=[("id", "string"), ("line", "string"), ("by", "string"), ("n", "string")],
         )
     return manifest, life

@@ -102,7 +102,7 @@ def test_any_record_is_a_change_or_unreadable_and_holds_nobody_up(tmp_path_facto
         TableRef("shop", "customer"),
         Manifest(source="customer"),
         Window((("shard-0", "1", sent), ("shard-0", "2", GOOD))),
-        kept=timedelta(days=1),
+        retention=timedelta(days=1),
     )
     found = duckdb.execute(
         "select id from read_parquet($1, union_by_name=true) where Op is not null", [[str(file) for file in root.rglob("*.parquet")]]
