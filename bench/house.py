@@ -112,7 +112,7 @@ def figures(home: Path) -> dict[str, float]:
                 cells += defined > 0
                 several += defined > 1
     rate = lambda name: round(1000 * count[name] / count["code"], 1)
-    empty = [name for name in names if name.strip("_") in EMPTY]
+    empty = [name for name in names if name != "__all__" and name.strip("_") in EMPTY]
     letters = [name for name in names if len(name.strip("_")) == 1]
     return {
         "lines of code": count["code"],

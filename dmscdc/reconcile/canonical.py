@@ -123,13 +123,13 @@ class Rule:
         return self.lake or self.source
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-016
-def _rule(engine: str, c: Column, source: SourceColumn, millis: bool) -> Rule:
+def _rule(engine: str, column: Column, source: SourceColumn, millis: bool) -> Rule:
     "The rule of a column that both sides have."
-    form = _FORMS.get((_family(c.type), kind_of(engine, source.type)), "")
-    why = "" if form else f"{source.type} of the source and {c.type} of the lake have no form in common"
-    scale = re.fullmatch(r"decimal\(\d+,(\d+)\)", c.type)
+    form = _FORMS.get((_family(column.type), kind_of(engine, source.type)), "")
+    obstacle = "" if form else f"{source.type} of the source and {column.type} of the lake have no form in common"
+    scale = re.fullmatch(r"decimal\(\d+,(\d+)\)", column.type)
     digits = (3 if millis else 6) if form == "timestamp" else int(scale[1]) if scale else 0
-    return Rule(c.name, source.name, form, digits, why, _family(c.type))
+    return Rule(column.name, source.name, form, digits, obstacle, _family(column.type))
 
 
 def rules_of(
@@ -139,12 +139,23 @@ def rules_of(
     millis: frozenset[str] = frozenset(),  # timestamps that DMS has cut to milliseconds
 ) -> tuple[Rule, ...]:  # in the order of the lake, then what only the source has
     "A rule for every column of either side. Names are matched as spelled, else without regard to case."
-    by_name = {**{c.name.lower(): c for c in source}, **{c.name: c for c in source}}
-    pairs = [(c, by_name.get(c.name) or by_name.get(c.name.lower())) for c in lake]
-    met = {found.name for _, found in pairs if found}
-    both = {c.name: _rule(engine, c, s, c.name in millis) for c, s in pairs if s}
-    rules = [both.get(c.name) or Rule(c.name, "", why="only the lake has it") for c in lake]
-    return (*rules, *(Rule("", s.name, why="only the source has it") for s in source if s.name not in met))
+    by_name = {**{column.name.lower(): column for column in source}, **{column.name: column for column in source}}
+    pairs = [(column, by_name.get(column.name) or by_name.get(column.name.lower())) for column in lake]
+    met = {match.name for _, match in pairs if match}
+    shared = {
+        column.name: _rule(engine, column, source_column, column.name in millis)
+        for column, source_column in pairs
+        if source_column
+    }
+    rules = [shared.get(column.name) or Rule(column.name, "", why="only the lake has it") for column in lake]
+    return (
+        *rules,
+        *(
+            Rule("", source_column.name, why="only the source has it")
+            for source_column in source
+            if source_column.name not in met
+        ),
+    )
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #db673ace
 def real(
@@ -159,22 +170,26 @@ def real(
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-019
 def _real_text(
-    x: str,  # SQL of a double
+    number: str,  # SQL of a double
     log: str,  # SQL of the logarithm to base 2 of {}
-    two: str,  # SQL of 2 to the power {}
-    whole: str,  # SQL of {} as a whole number
+    power_of_two: str,  # SQL of 2 to the power {}
+    as_whole: str,  # SQL of {} as a whole number
     join: Callable[..., str],  # SQL of texts one after the other
 ) -> str:  # SQL of its text; what is not finite has gone another way before
     "Sign, mantissa, p, exponent: the same for the same bits; both zeros are 0."
-    size = f"ABS({x})"
-    y = f"(CASE WHEN {size} >= 1 THEN {size} * {two.format(-60)} ELSE {size} * {two.format(120)} END)"
-    e0 = whole.format(f"FLOOR({log.format(y)})")
-    over = f"CASE WHEN {y} >= {two.format(f'({e0} + 1)')} THEN 1 WHEN {y} < {two.format(e0)} THEN -1 ELSE 0 END"
-    e = f"({e0} + {over})"
-    mantissa = whole.format(f"{y} * {two.format(f'(52 - {e})')}")
-    exponent = f"{e} + CASE WHEN {size} >= 1 THEN 60 ELSE -120 END"
-    text = join(f"CASE WHEN {x} < 0 THEN '-' ELSE '' END", mantissa, "'p'", exponent)
-    return f"CASE WHEN {x} = 0 THEN '0' ELSE {text} END"
+    size = f"ABS({number})"
+    scaled = (
+        f"(CASE WHEN {size} >= 1 THEN {size} * {power_of_two.format(-60)} ELSE {size} * {power_of_two.format(120)} END)"
+    )
+    e0 = as_whole.format(f"FLOOR({log.format(scaled)})")
+    above = power_of_two.format(f"({e0} + 1)")
+    below = power_of_two.format(e0)
+    over = f"CASE WHEN {scaled} >= {above} THEN 1 WHEN {scaled} < {below} THEN -1 ELSE 0 END"
+    power = f"({e0} + {over})"
+    mantissa = as_whole.format(f"{scaled} * {power_of_two.format(f'(52 - {power})')}")
+    exponent = f"{power} + CASE WHEN {size} >= 1 THEN 60 ELSE -120 END"
+    text = join(f"CASE WHEN {number} < 0 THEN '-' ELSE '' END", mantissa, "'p'", exponent)
+    return f"CASE WHEN {number} = 0 THEN '0' ELSE {text} END"
 
 
 def _joined(
@@ -196,42 +211,42 @@ def _barred(
 def shown(
     rule: Rule,
     text: str | None,  # canonical; None for null
-    most: int = 80,  # characters
+    limit: int = 80,  # characters
 ) -> str | None:
     "A canonical text for people, cut."
     if text is None:
         return None
-    if rule.form in ("float", "double") and (found := re.fullmatch(r"(-?\d+)p(-?\d+)", text)):
-        text = repr(math.ldexp(int(found[1]), int(found[2]) - 52))
-    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+    if rule.form in ("float", "double") and (match := re.fullmatch(r"(-?\d+)p(-?\d+)", text)):
+        text = repr(math.ldexp(int(match[1]), int(match[2]) - 52))
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-024
 def _bare(
     text: str,  # SQL of a number's text
-    at: str,  # SQL of a point's place in a text
+    point_place: str,  # SQL of a point's place in a text
 ) -> str:
     "A number's text without the zeros at its end that follow a point."
     short = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
-    return f"CASE WHEN {at}({text}, '.') > 0 THEN {short} ELSE {text} END"
+    return f"CASE WHEN {point_place}({text}, '.') > 0 THEN {short} ELSE {text} END"
 
 
-def _finite(x: str, infinity: str, nan: str, text: str) -> str:
+def _finite(number: str, infinity: str, nan: str, text: str) -> str:
     "Infinity and NaN as text."
-    odd = f"WHEN {nan} THEN 'nan' WHEN {x} = {infinity} THEN 'inf' WHEN {x} = -{infinity} THEN '-inf'"
+    odd = f"WHEN {nan} THEN 'nan' WHEN {number} = {infinity} THEN 'inf' WHEN {number} = -{infinity} THEN '-inf'"
     return f"CASE {odd} ELSE {text} END"
 
 
-def _real_of(engine: str, x: str) -> str:
+def _real_of(engine: str, number: str) -> str:
     "A double's text in an engine."
     if engine == "mysql":
-        return _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS SIGNED)", _joined)
+        return _real_text(number, "LOG2({})", "POW(2e0, {})", "CAST({} AS SIGNED)", _joined)
     if engine == "spark":
-        text = _real_text(x, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", _joined)
-        return _finite(x, "DOUBLE('Infinity')", f"isnan({x})", text)
+        text = _real_text(number, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", _joined)
+        return _finite(number, "DOUBLE('Infinity')", f"isnan({number})", text)
     eight = "CAST({} AS float8)"
-    log, two = f"(LN({{}}) / LN({eight.format(2)}))", f"POWER({eight.format(2)}, {eight})"
-    text = _real_text(x, log, two, "CAST({} AS bigint)", _barred)
-    return _finite(x, "float8 'Infinity'", f"{x} = float8 'NaN'", text)
+    log, power_of_two = f"(LN({{}}) / LN({eight.format(2)}))", f"POWER({eight.format(2)}, {eight})"
+    text = _real_text(number, log, power_of_two, "CAST({} AS bigint)", _barred)
+    return _finite(number, "float8 'Infinity'", f"{number} = float8 'NaN'", text)
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-025
 SPARK = {
@@ -293,9 +308,9 @@ def _moment(value: Any) -> datetime:
     "ISO text or seconds since 1970, in UTC."
     if isinstance(value, (int, float)):
         return datetime(1970, 1, 1) + timedelta(seconds=value)
-    text = re.sub(r"\.(\d{1,6})\d*", lambda found: "." + found[1].ljust(6, "0"), value.strip().replace("Z", "+00:00"))
-    found = datetime.fromisoformat(text)
-    return found.astimezone(timezone.utc).replace(tzinfo=None) if found.tzinfo else found
+    text = re.sub(r"\.(\d{1,6})\d*", lambda match: "." + match[1].ljust(6, "0"), value.strip().replace("Z", "+00:00"))
+    match = datetime.fromisoformat(text)
+    return match.astimezone(timezone.utc).replace(tzinfo=None) if match.tzinfo else match
 
 
 def _stamp(value: Any, digits: int) -> str:
@@ -377,7 +392,9 @@ def teach(
     db.create_function("dmscdc_text", 3, of_sqlite, deterministic=True)
     db.create_function("dmscdc_hash", 1, number_of, deterministic=True)
     db.create_function("dmscdc_md5", 1, lambda text: hashlib.md5(text.encode()).hexdigest(), deterministic=True)
-    db.create_function("dmscdc_part", 3, lambda n, low, width: (int(n) - int(low)) // int(width), deterministic=True)
+    db.create_function(
+        "dmscdc_part", 3, lambda number, low, width: (int(number) - int(low)) // int(width), deterministic=True
+    )
     db.create_aggregate("dmscdc_sum", 1, _Total)
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-027
@@ -390,23 +407,23 @@ _QUICK = {  # when SQLite can write a value by itself
 }
 
 
-def _in_sqlite(form: str, c: str, digits: int) -> str:
+def _in_sqlite(form: str, column: str, digits: int) -> str:
     "A column's text, by a call of our function if it needs one."
-    call = f"dmscdc_text('{form}', {c}, {digits})"
+    call = f"dmscdc_text('{form}', {column}, {digits})"
     if form not in _QUICK:
         return call
-    return f"CASE WHEN {_QUICK[form].replace('{c}', c)} THEN CAST({c} AS TEXT) ELSE {call} END"
+    return f"CASE WHEN {_QUICK[form].replace('{c}', column)} THEN CAST({column} AS TEXT) ELSE {call} END"
 
 
 def text_of(
     engine: str,  # "spark" or a source's
     rule: Rule,
-    c: str,  # SQL of the column
+    column: str,  # SQL of the column
 ) -> str:  # SQL of its text, null for null
     "A column's canonical text."
     if engine == "sqlite":
-        return _in_sqlite(rule.form, c, rule.digits)
-    return ENGINES[engine][rule.form].replace("{c}", c).replace("{n}", str(rule.digits))
+        return _in_sqlite(rule.form, column, rule.digits)
+    return ENGINES[engine][rule.form].replace("{c}", column).replace("{n}", str(rule.digits))
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-028
 _SIZE = {

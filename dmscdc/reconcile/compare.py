@@ -37,13 +37,13 @@ def spark_side(
 
     def in_order(sql: str, rows: int, **values: Any) -> Iterator[tuple]:
         parts = max(1, rows // _A_PART)
-        found = spark.sql(sql, args=values).repartitionByRange(parts, "place", "id")
-        return found.sortWithinPartitions("place", "id").toLocalIterator()
+        rows_placed = spark.sql(sql, args=values).repartitionByRange(parts, "place", "id")
+        return rows_placed.sortWithinPartitions("place", "id").toLocalIterator()
 
     frame.createOrReplaceTempView(name)
     try:
-        asked = lambda sql, **values: spark.sql(sql, args=values).collect()
-        yield Side("spark", name, lambda rule: quoted(rule.lake), asked, in_order)
+        ask = lambda sql, **values: spark.sql(sql, args=values).collect()
+        yield Side("spark", name, lambda rule: quoted(rule.lake), ask, in_order)
     finally:
         spark.catalog.dropTempView(name)
 
@@ -78,8 +78,8 @@ def total_of(
     layout: Layout,
 ) -> Total:
     "One aggregate over a table."
-    asked = f"SELECT COUNT(*), {SUM[side.engine].format(layout.hash(side))} FROM {side.table}"
-    rows, hash = side.ask(asked)[0]
+    query = f"SELECT COUNT(*), {SUM[side.engine].format(layout.hash(side))} FROM {side.table}"
+    rows, hash = side.ask(query)[0]
     return Total(int(rows), int(hash or 0))
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-010
@@ -88,9 +88,11 @@ def _numbers_of(
     layout: Layout,  # of a key whose first column is a whole number
 ) -> tuple[int, int, int, int]:  # rows, numbers, lowest, highest
     "Whether the first key column can be the place, and the smallest and largest place."
-    c = side.column(layout.key[0])
-    plain = PLAIN.format(c) if side.engine == "sqlite" else c
-    rows, numbers, low, high = side.ask(f"SELECT COUNT(*), COUNT({plain}), MIN({c}), MAX({c}) FROM {side.table}")[0]
+    column = side.column(layout.key[0])
+    plain = PLAIN.format(column) if side.engine == "sqlite" else column
+    rows, numbers, low, high = side.ask(
+        f"SELECT COUNT(*), COUNT({plain}), MIN({column}), MAX({column}) FROM {side.table}"
+    )[0]
     return int(rows), int(numbers), *((int(low), int(high)) if rows and rows == numbers else (0, 0))
 
 
@@ -101,14 +103,14 @@ def layout_of(
 ) -> tuple[Layout, int, int]:  # with the lowest and the highest place
     "What is compared, and how rows are placed. A key that one side lacks identifies nothing."
     compared = tuple(rule for rule in rules if not rule.why)
-    found = {rule.lake: rule for rule in compared}
-    known = tuple(found[name] for name in key) if key and all(name in found for name in key) else ()
-    layout = Layout(compared, known or compared)
-    if known and known[0].form == "number" and known[0].family == "whole":
+    by_name = {rule.lake: rule for rule in compared}
+    key_rules = tuple(by_name[name] for name in key) if key and all(name in by_name for name in key) else ()
+    layout = Layout(compared, key_rules or compared)
+    if key_rules and key_rules[0].form == "number" and key_rules[0].family == "whole":
         numbers = [_numbers_of(side, layout) for side in sides]
-        if all(rows == there for rows, there, _, _ in numbers):
+        if all(rows == numbered for rows, numbered, _, _ in numbers):
             spread = [(low, high) for rows, _, low, high in numbers if rows] or [(0, 0)]
-            return Layout(compared, known, True), min(s[0] for s in spread), max(s[1] for s in spread)
+            return Layout(compared, key_rules, True), min(ends[0] for ends in spread), max(ends[1] for ends in spread)
     return layout, 0, WHOLE - 1
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-013
@@ -137,40 +139,45 @@ def _split(
     parts: int = _PARTS,
 ) -> list[KeyRange]:  # those that differ, by place
     "One aggregate for each side over the parts of a range."
-    width, found = -(-(span.high - span.low + 1) // parts), []
+    width, totals = -(-(span.high - span.low + 1) // parts), []
     for side in sides:
         place = layout.place(side)
         sums = f"COUNT(*), {SUM[side.engine].format(layout.hash(side))}"
         inside = f"FROM {side.table} WHERE {place} BETWEEN :low AND :high"
-        asked = f"SELECT {PART[side.engine].format(place)} AS part, {sums} {inside} GROUP BY 1"
-        rows = side.ask(asked, low=span.low, high=span.high, width=width)
-        found.append({int(part): Total(int(count), int(hash)) for part, count, hash in rows})
-    both = [(n, *(side.get(n, Total()) for side in found)) for n in sorted(found[0].keys() | found[1].keys())]
-    start = [(span.low + n * width, source, lake) for n, source, lake in both if source != lake]
+        query = f"SELECT {PART[side.engine].format(place)} AS part, {sums} {inside} GROUP BY 1"
+        rows = side.ask(query, low=span.low, high=span.high, width=width)
+        totals.append({int(part): Total(int(count), int(hash)) for part, count, hash in rows})
+    parts_of_both = [
+        (part_number, *(side.get(part_number, Total()) for side in totals))
+        for part_number in sorted(totals[0].keys() | totals[1].keys())
+    ]
+    start = [
+        (span.low + part_number * width, source, lake) for part_number, source, lake in parts_of_both if source != lake
+    ]
     return [KeyRange(low, min(low + width - 1, span.high), source, lake) for low, source, lake in start]
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-015
 def _differing(
     sides: tuple[Side, Side],
     layout: Layout,
-    whole: KeyRange,
+    all_keys: KeyRange,
 ) -> list[KeyRange]:  # by place
     "The ranges that hold every difference. A single key far away makes ranges long, so several cuts may be needed."
-    spans = _split(sides, layout, whole)
-    while len(spans) <= FEW and sum(s.rows for s in spans) > ROWS and any(s.high > s.low for s in spans):
-        spans = [part for s in spans for part in _split(sides, layout, s, _PARTS // len(spans))]
+    spans = _split(sides, layout, all_keys)
+    while len(spans) <= FEW and sum(span.rows for span in spans) > ROWS and any(span.high > span.low for span in spans):
+        spans = [part for span in spans for part in _split(sides, layout, span, _PARTS // len(spans))]
     return spans
 
 
 def condition(
     spans: Sequence[KeyRange],  # by place
     place: str,  # SQL
-    most: int = 100,  # ranges in a query; where there are more, all between the first and the last is meant
+    limit: int = 100,  # ranges in a query; where there are more, all between the first and the last is meant
 ) -> tuple[str, dict[str, int]]:  # SQL and its values
     "Rows of these ranges."
-    ends = [(s.low, s.high) for s in spans] if len(spans) <= most else [(spans[0].low, spans[-1].high)]
-    values = {f"{name}{n}": end for n, pair in enumerate(ends) for name, end in zip(("low", "high"), pair)}
-    return " OR ".join(f"{place} BETWEEN :low{n} AND :high{n}" for n in range(len(ends))), values
+    ends = [(span.low, span.high) for span in spans] if len(spans) <= limit else [(spans[0].low, spans[-1].high)]
+    values = {f"{name}{number}": end for number, pair in enumerate(ends) for name, end in zip(("low", "high"), pair)}
+    return " OR ".join(f"{place} BETWEEN :low{number} AND :high{number}" for number in range(len(ends))), values
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-018
 Place = tuple[int, str]  # of a row: its number, and the md5 of its key
@@ -191,8 +198,8 @@ def _hashes(
     rows: Iterable[tuple],  # place, id and hash, by place and id; no hash: the key is gone
 ) -> Iterator[tuple[Place, Counter]]:
     "The hashes of each key."
-    for place, same in groupby(rows, key=lambda row: (int(row[0]), row[1])):
-        yield place, Counter(None if row[2] is None else int(row[2]) for row in same)
+    for place, of_key in groupby(rows, key=lambda row: (int(row[0]), row[1])):
+        yield place, Counter(None if row[2] is None else int(row[2]) for row in of_key)
 
 
 def _side_by_side(
@@ -202,9 +209,9 @@ def _side_by_side(
     heads = [next(stream, None) for stream in streams]
     while any(heads):
         place = min(head[0] for head in heads if head)
-        mine = [head is not None and head[0] == place for head in heads]
-        yield place, [head[1] if is_mine else Counter() for head, is_mine in zip(heads, mine)]
-        heads = [next(s, None) if is_mine else head for s, head, is_mine in zip(streams, heads, mine)]
+        is_here = [head is not None and head[0] == place for head in heads]
+        yield place, [head[1] if is_mine else Counter() for head, is_mine in zip(heads, is_here)]
+        heads = [next(s, None) if is_mine else head for s, head, is_mine in zip(streams, heads, is_here)]
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-021
 def _judged(
@@ -216,10 +223,12 @@ def _judged(
     "The verdict on one key."
     if source == lake:
         return None
-    more, less = source - lake, lake - source
-    kind = "missing" if not less else "extra" if not more else "different"
-    led = (source.total() <= 1 and next(iter(source), None) in states) or (bool(more) and not less and more <= states)
-    return KeyDifference(place, kind, max(more.total(), less.total()), led)
+    surplus, lack = source - lake, lake - source
+    kind = "missing" if not lack else "extra" if not surplus else "different"
+    led = (source.total() <= 1 and next(iter(source), None) in states) or (
+        bool(surplus) and not lack and surplus <= states
+    )
+    return KeyDifference(place, kind, max(surplus.total(), lack.total()), led)
 
 
 def _walk(
@@ -233,12 +242,12 @@ def _walk(
     for side in sides[::-1]:
         place = layout.place(side)
         where, values = condition(spans, place)
-        asked = f"SELECT {place} AS place, {layout.id(side)} AS id, {layout.hash(side)} AS hash FROM {side.table}"
-        streams.append(_hashes(side.stream(f"{asked} WHERE {where}", sum(s.rows for s in spans), **values)))
-    more = _hashes(states(spans)) if states else iter(())
-    for place, (lake, source, led) in _side_by_side(*streams, more):
-        if found := _judged(place, source, lake, led):
-            yield found
+        query = f"SELECT {place} AS place, {layout.id(side)} AS id, {layout.hash(side)} AS hash FROM {side.table}"
+        streams.append(_hashes(side.stream(f"{query} WHERE {where}", sum(span.rows for span in spans), **values)))
+    state_hashes = _hashes(states(spans)) if states else iter(())
+    for place, (lake, source, led) in _side_by_side(*streams, state_hashes):
+        if difference := _judged(place, source, lake, led):
+            yield difference
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-024
 CUT, AT_ONCE = 100, 500  # characters of a cell that travel; columns of a query: PostgreSQL ends at 1,664
@@ -261,11 +270,11 @@ def _cells_of(
     places: Sequence[Place],  # few
 ) -> dict[Place, list[tuple[int, str | None]]]:  # hash and beginning of each column's text; one row a key
     "The rows of a few keys; many columns are read in parts, because engines limit their number."
-    found: dict[Place, list[tuple[int, str | None]]] = {}
+    cells_by_place: dict[Place, list[tuple[int, str | None]]] = {}
     for start in range(0, len(layout.rules), AT_ONCE):
         for place, cells in _cells(side, layout, places, layout.rules[start : start + AT_ONCE]).items():
-            found.setdefault(place, []).extend(cells)
-    return found
+            cells_by_place.setdefault(place, []).extend(cells)
+    return cells_by_place
 
 
 def _cells(
@@ -273,36 +282,49 @@ def _cells(
 ) -> dict[Place, list[tuple[int, str | None]]]:
     "The same of some columns."
     texts = [text_of(side.engine, rule, side.column(rule)) for rule in rules]
-    parts = [(row_text(side.engine, [rule], side.column), t) for rule, t in zip(rules, texts)]
-    cells = [sql for row, t in parts for sql in (hash_of(side.engine, row), f"SUBSTR({t}, 1, {CUT + 1})")]
-    values = {f"v{n}": value for n, value in enumerate({p[0 if layout.by_number else 1] for p in places})}
-    what = layout.place(side) if layout.by_number else layout.id(side)
-    asked = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {', '.join(cells)} FROM {side.table}"
-    rows = side.ask(f"{asked} WHERE {what} IN ({', '.join(f':{v}' for v in values)})", **values) if values else []
-    return {(int(r[0]), r[1]): [(int(h), t) for h, t in zip(r[2::2], r[3::2])] for r in rows}
+    parts = [(row_text(side.engine, [rule], side.column), text) for rule, text in zip(rules, texts)]
+    cells = [sql for row, text in parts for sql in (hash_of(side.engine, row), f"SUBSTR({text}, 1, {CUT + 1})")]
+    values = {
+        f"v{number}": value for number, value in enumerate({place[0 if layout.by_number else 1] for place in places})
+    }
+    place_column = layout.place(side) if layout.by_number else layout.id(side)
+    query = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {', '.join(cells)} FROM {side.table}"
+    rows = (
+        side.ask(f"{query} WHERE {place_column} IN ({', '.join(f':{variable}' for variable in values)})", **values)
+        if values
+        else []
+    )
+    return {(int(r[0]), r[1]): [(int(hash), text) for hash, text in zip(r[2::2], r[3::2])] for r in rows}
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-026
 def _finding_of(
     layout: Layout,
-    one: KeyDifference,
+    difference: KeyDifference,
     source: Sequence[tuple] | None,  # cells; None where it has no such row
     lake: Sequence[tuple] | None,
 ) -> NamedDifference:
     "A difference with its key and the columns that differ."
-    here = [(rule, *pair) for rule, *pair in zip(layout.rules, source or lake or (), lake or source or ())]
-    key = {rule.name: shown(rule, a[1]) for rule, a, _ in here if rule in layout.key}
-    differ = {rule.name: (shown(rule, a[1]), shown(rule, b[1])) for rule, a, b in here if a[0] != b[0]}
-    return NamedDifference(one.kind, key, differ, one.in_flight, one.rows)
+    cells = [(rule, *pair) for rule, *pair in zip(layout.rules, source or lake or (), lake or source or ())]
+    key = {rule.name: shown(rule, source_cell[1]) for rule, source_cell, _ in cells if rule in layout.key}
+    differ = {
+        rule.name: (shown(rule, source_cell[1]), shown(rule, lake_cell[1]))
+        for rule, source_cell, lake_cell in cells
+        if source_cell[0] != lake_cell[0]
+    }
+    return NamedDifference(difference.kind, key, differ, difference.in_flight, difference.rows)
 
 
 def _findings_of(
     sides: tuple[Side, Side],
     layout: Layout,
-    shown: Sequence[KeyDifference],  # few
+    differences: Sequence[KeyDifference],  # few
 ) -> tuple[NamedDifference, ...]:
     "Differences with keys, columns and values."
-    source, lake = (_cells_of(side, layout, [one.place for one in shown]) for side in sides)
-    return tuple(_finding_of(layout, one, source.get(one.place), lake.get(one.place)) for one in shown)
+    source, lake = (_cells_of(side, layout, [difference.place for difference in differences]) for side in sides)
+    return tuple(
+        _finding_of(layout, difference, source.get(difference.place), lake.get(difference.place))
+        for difference in differences
+    )
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-029
 @dataclass(frozen=True)
@@ -332,26 +354,26 @@ def find(
     "Compare totals; if they differ, find the ranges that do."
     layout, low, high = layout_of(rules, key, sides)
     totals = [total_of(side, layout) for side in sides]
-    found = Comparison(*totals, tuple(rules))
-    if found.is_equal:
-        return found, layout
-    return replace(found, spans=tuple(_differing(sides, layout, KeyRange(low, high, *totals)))), layout
+    comparison = Comparison(*totals, tuple(rules))
+    if comparison.is_equal:
+        return comparison, layout
+    return replace(comparison, spans=tuple(_differing(sides, layout, KeyRange(low, high, *totals)))), layout
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-031
 def examine(
     sides: tuple[Side, Side],
-    found: Comparison,  # of `find`
+    comparison: Comparison,  # of `find`
     layout: Layout,
     limit: int = 100,  # differences that are shown, of either sort
     states: States | None = None,
 ) -> Comparison:  # with findings
     "Compare the rows of the ranges that differ. The counts are exact."
     counts: dict[bool, Counter] = {False: Counter(), True: Counter()}
-    first: dict[bool, list[KeyDifference]] = {False: [], True: []}
-    for one in _walk(sides, layout, found.spans, states):
-        counts[one.in_flight][one.kind] += 1
-        if len(first[one.in_flight]) < limit:
-            first[one.in_flight].append(one)
-    shown = _findings_of(sides, layout, [*first[False], *first[True]])
-    moved = sum(s.source.rows for s in found.spans)
-    return replace(found, counts=counts[False], in_flight=counts[True], findings=shown, moved=moved)
+    first_differences: dict[bool, list[KeyDifference]] = {False: [], True: []}
+    for difference in _walk(sides, layout, comparison.spans, states):
+        counts[difference.in_flight][difference.kind] += 1
+        if len(first_differences[difference.in_flight]) < limit:
+            first_differences[difference.in_flight].append(difference)
+    findings = _findings_of(sides, layout, [*first_differences[False], *first_differences[True]])
+    moved = sum(span.source.rows for span in comparison.spans)
+    return replace(comparison, counts=counts[False], in_flight=counts[True], findings=findings, moved=moved)

@@ -72,17 +72,17 @@ class Pending:
 
 
 def pending(
-    past: Changelog,
+    changelog: Changelog,
     position: Position,  # of the lake's commit
 ) -> Pending:
     "The landed files that a position does not hold."
     try:
-        held = set(held_by(past, position).changes)
+        applied = set(held_by(changelog, position).changes)
     except NoPast:  # another load is there: all of it is under way
-        return Pending(past, past.files, is_reload=True)
+        return Pending(changelog, changelog.files, is_reload=True)
     left_out = set(position.left_out)
-    under = tuple(f for f in past.changes if f not in held and f.identity not in left_out)
-    return Pending(past, under, change_order(position.last))
+    under = tuple(file for file in changelog.changes if file not in applied and file.identity not in left_out)
+    return Pending(changelog, under, change_order(position.last))
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-008
 GONE = "_cdc_gone"  # the change deletes its key
@@ -98,7 +98,7 @@ def _is_later(
 
 
 def _since_position(
-    told: DataFrame,  # of `states`
+    states_told: DataFrame,  # of `states`
     under: Pending,
     key: Sequence[str],
 ) -> DataFrame:
@@ -106,10 +106,10 @@ def _since_position(
     of_key, later = Window.partitionBy(*map(quoted, key)), F.col("_cdc_later")
     behind = of_key.orderBy(POSITION).rowsBetween(1, Window.unboundedFollowing)
     is_late = (F.col(KIND) == "new") & ~later
-    told = told.withColumn("_cdc_later", _is_later(under))
+    states_told = states_told.withColumn("_cdc_later", _is_later(under))
     is_last = ~F.coalesce(F.max(~later).over(behind), F.lit(False))
-    told = told.withColumns({"_cdc_at": is_last, "_cdc_late": F.max(is_late).over(of_key)})
-    return told.where("_cdc_later OR (_cdc_at AND _cdc_late)")
+    states_told = states_told.withColumns({"_cdc_at": is_last, "_cdc_late": F.max(is_late).over(of_key)})
+    return states_told.where("_cdc_later OR (_cdc_at AND _cdc_late)")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-010
 def states_of(
@@ -122,20 +122,24 @@ def states_of(
     """What keys become by the changes under way. Spark counts the values of every page against the file's end,
     which `read_changelog` has compared with its row groups; where they differ it fails, and `tasks.explained` names
     the file."""
-    comes = {f.path for f in under.files}
-    rows, files = read_changelog(spark, under.past, {f.path for f in under.past.changes} - comes, key)
+    comes = {file.path for file in under.files}
+    rows, files = read_changelog(spark, under.past, {file.path for file in under.past.changes} - comes, key)
     if not under.is_reload:
         rows = touched(rows, key, files) if key else rows.where(F.col(KIND) == "new")
-    told = states(rows, key, files, clock_of(files, key).sequence, under.past.number)
-    told = _since_position(told, under, key) if key else told
-    told = told.select(F.coalesce(AFTER, key_only(key, files)).alias("row"), F.col(AFTER).isNull().alias(GONE))
-    told, there = told.select("row.*", GONE), {c.name for c in files.schema}
-    values = {c.name: quoted(c.name) if c.name in there else "NULL" for c in schema}
-    told = told.select(*[F.expr(f"try_cast({values[c.name]} AS {c.type})").alias(c.name) for c in schema], GONE)
+    new_states = states(rows, key, files, clock_of(files, key).sequence, under.past.number)
+    new_states = _since_position(new_states, under, key) if key else new_states
+    new_states = new_states.select(
+        F.coalesce(AFTER, key_only(key, files)).alias("row"), F.col(AFTER).isNull().alias(GONE)
+    )
+    new_states, carried = new_states.select("row.*", GONE), {column.name for column in files.schema}
+    values = {column.name: quoted(column.name) if column.name in carried else "NULL" for column in schema}
+    new_states = new_states.select(
+        *[F.expr(f"try_cast({values[column.name]} AS {column.type})").alias(column.name) for column in schema], GONE
+    )
     if not (key and under.is_reload):
-        return told
-    left = only(lake, told.select(*map(quoted, key)), key, "left_anti").withColumn(GONE, F.lit(True))
-    return told.unionByName(left.select(*map(quoted, told.columns)))
+        return new_states
+    removed = only(lake, new_states.select(*map(quoted, key)), key, "left_anti").withColumn(GONE, F.lit(True))
+    return new_states.unionByName(removed.select(*map(quoted, new_states.columns)))
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-012
 def _stream_of(
@@ -147,8 +151,8 @@ def _stream_of(
     def states(spans: Sequence[KeyRange]) -> Iterator[tuple]:
         where, values = condition(spans, layout.place(side))
         hash = f"CASE WHEN NOT {GONE} THEN {layout.hash(side)} END"
-        asked = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {hash} AS hash FROM {side.table}"
-        return side.stream(f"{asked} WHERE {where}", sum(s.rows for s in spans), **values)
+        query = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {hash} AS hash FROM {side.table}"
+        return side.stream(f"{query} WHERE {where}", sum(span.rows for span in spans), **values)
 
     return states
 
@@ -159,23 +163,25 @@ def told_after(
     moment: datetime,  # UTC
 ) -> str:  # path of a change file of the schema that was closed later; "" where there is none yet
     "The file that shows that DMS has gone on since a time."
-    there = open_landing(landing)
-    others = [other for other in there.tables() if other.schema == table.schema and other != table]
-    for one in [table, *others]:
-        for f in reversed(there.files(one).changes):
-            if f.stamp > moment and f.time > moment.timestamp():
-                return f"{one}/{f.path}"
+    opened = open_landing(landing)
+    other_tables = [
+        neighbour for neighbour in opened.tables() if neighbour.schema == table.schema and neighbour != table
+    ]
+    for candidate in [table, *other_tables]:
+        for file in reversed(opened.files(candidate).changes):
+            if file.stamp > moment and file.time > moment.timestamp():
+                return f"{candidate}/{file.path}"
     return ""
 
 
 def in_milliseconds(
-    past: Changelog,
+    changelog: Changelog,
 ) -> frozenset[str]:
     """Timestamps that DMS has cut to milliseconds (`ParquetTimestampInMillisecond`), by the oldest and the newest file,
     of which the columns are looked at and no row."""
-    ends = {f.path: past.urls[f.path] for f in (*past.files[:1], *past.files[-1:])}
+    ends = {file.path: changelog.urls[file.path] for file in (*changelog.files[:1], *changelog.files[-1:])}
     fields = [field for path, url in ends.items() for field in open_raw(url, path).schema_arrow]
-    return frozenset(f.name for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ms")
+    return frozenset(file.name for file in fields if pa.types.is_timestamp(file.type) and file.type.unit == "ms")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #3e153992
 @dataclass(frozen=True)
@@ -213,22 +219,28 @@ class Proof:
 def _plain(proof: Proof) -> dict[str, Any]:
     "A proof as JSON knows it."
     named = ("table", "verdict", "words", "command", "position", "commit", "at", "under_way", "seconds", "losses")
-    totals = {one["side"]: {"rows": one["rows"], "hash": one["hash"]} for one in proof.totals}
-    apart = {rule.name: rule.why for rule in proof.done.rules if rule.why}
-    ranges = [{"low": s.low, "high": s.high, "source": s.source.rows, "lake": s.lake.rows} for s in proof.done.spans]
+    totals = {entry["side"]: {"rows": entry["rows"], "hash": entry["hash"]} for entry in proof.totals}
+    not_compared = {rule.name: rule.why for rule in proof.done.rules if rule.why}
+    ranges = [
+        {"low": span.low, "high": span.high, "source": span.source.rows, "lake": span.lake.rows}
+        for span in proof.done.spans
+    ]
     counts = {"differences": dict(proof.done.counts), "in_flight": dict(proof.done.in_flight)}
-    found = [{**vars(one), "columns": {k: list(v) for k, v in one.columns.items()}} for one in proof.done.findings]
-    more = {"compared": proof.compared, "not_compared": apart}
-    more |= {"ranges": ranges, "moved": proof.done.moved, "findings": found}
-    return {**{name: getattr(proof, name) for name in named}, **totals, **counts, **more}
+    findings = [
+        {**vars(entry), "columns": {k: list(value) for k, value in entry.columns.items()}}
+        for entry in proof.done.findings
+    ]
+    details = {"compared": proof.compared, "not_compared": not_compared}
+    details |= {"ranges": ranges, "moved": proof.done.moved, "findings": findings}
+    return {**{name: getattr(proof, name) for name in named}, **totals, **counts, **details}
 
 
 def _key_words(
-    one: NamedDifference,
+    finding: NamedDifference,
 ) -> str:
     "A finding in a few words: its key, and the columns that differ."
-    key = ",".join(f"{name}={value}" for name, value in one.key.items())
-    return f"{key[:200]} ({', '.join(one.columns)})" if one.columns else key[:200]
+    key = ",".join(f"{name}={value}" for name, value in finding.key.items())
+    return f"{key[:200]} ({', '.join(finding.columns)})" if finding.columns else key[:200]
 
 
 def _counted(
@@ -238,8 +250,10 @@ def _counted(
     "Differences by kind, with the first keys."
     parts = []
     for kind, count in (done.in_flight if in_flight else done.counts).items():
-        some = [_key_words(f) for f in done.findings if f.kind == kind and f.in_flight == in_flight][:3]
-        parts.append(f"{count:,} {kind}: {'; '.join(some)}{'; …' if count > len(some) else ''}")
+        examples = [
+            _key_words(finding) for finding in done.findings if finding.kind == kind and finding.in_flight == in_flight
+        ][:3]
+        parts.append(f"{count:,} {kind}: {'; '.join(examples)}{'; …' if count > len(examples) else ''}")
     return ", ".join(parts)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #a35ba23e
@@ -260,7 +274,11 @@ def likely_cause(
             "trace (TRUNCATE, or a table made anew). Reload it in the DMS task; DMS takes its files away then, and "
             f"`{Advice.SET(table, '--when-gone empty')}` lets the lake follow"
         )
-    differ = [one.columns for one in done.findings if one.kind == "different" and not one.in_flight and one.columns]
+    differ = [
+        finding.columns
+        for finding in done.findings
+        if finding.kind == "different" and not finding.in_flight and finding.columns
+    ]
     lost = {name for columns in differ for name, (source, lake) in columns.items() if lake is None is not source}
     lost -= {name for columns in differ for name, (_, lake) in columns.items() if lake is not None}
     if differ and lost and all(set(columns) & lost for columns in differ):
@@ -284,19 +302,19 @@ def judge(
 ) -> tuple[str, str]:  # verdict and words
     "What a comparison proves."
     left_out = [rule for rule in done.rules if rule.why and rule.name != SEQUENCE]  # that column is no source's
-    apart = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in left_out)
-    note = f". {apart}" if apart else ""
-    here, there = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
+    exclusions = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in left_out)
+    note = f". {exclusions}" if exclusions else ""
+    lake_rows, source_rows = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
     if done.is_equal:
-        return Verdict.OK, f"equal as of {position}: {here}, hash {done.lake.hash:x}{note}"
-    rows = f"as of {position}, the source has {there}, the lake {done.lake.rows:,}"
+        return Verdict.OK, f"equal as of {position}: {lake_rows}, hash {done.lake.hash:x}{note}"
+    rows = f"as of {position}, the source has {source_rows}, the lake {done.lake.rows:,}"
     waits = f"in flight in {under_way}: {_counted(done, True)}" if done.in_flight else ""
     if done.in_flight and not done.counts:
         return Verdict.OK, f"{rows}. All differences are {waits}{note}"
-    why = f"different ({decided})" if decided else "not explained by a change that waits"
+    reason = f"different ({decided})" if decided else "not explained by a change that waits"
     if done.counts and without_key:
-        why += _LEFT_OUT.format(for_shell(without_key))
-    differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {why}"
+        reason += _LEFT_OUT.format(for_shell(without_key))
+    differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {reason}"
     cause = likely_cause(done, table) if table else ""
     differ += f". Likely: {cause}" if cause else ""
     return (Verdict.FAILED if decided else Verdict.ATTENTION), f"{rows}. {differ}{'; ' * bool(waits)}{waits}{note}"
@@ -324,8 +342,8 @@ class ProofRequest:
     def past(self, position: Position) -> Changelog | None:
         "The landing's files now; None where there are none."
         try:
-            aside = aside_folder(self.lake, self.table)
-            return open_changelog(self.landing, self.table, archive=self.archive, position=position, aside=aside)
+            quarantine = aside_folder(self.lake, self.table)
+            return open_changelog(self.landing, self.table, archive=self.archive, position=position, aside=quarantine)
         except NoPast:
             return None
 
@@ -336,49 +354,56 @@ def _told(head: Commit) -> Schema:
 
 
 def lake_table(
-    asked: ProofRequest,
+    request: ProofRequest,
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
     "The lake's table as the passes know it. Raises `Refused` where there is nothing to prove."
-    item = open_state(asked.state, asked.landing, ask=True).get(asked.table)
-    there = open_lake(item or TableItem(asked.table), asked.lake, asked.catalog)
-    if head := there.head():
-        return there, head
+    item = open_state(request.state, request.landing, ask=True).get(request.table)
+    table = open_lake(item or TableItem(request.table), request.lake, request.catalog)
+    if head := table.head():
+        return table, head
     raise Refused(
-        f"{asked.table}: the lake at {there.location} has no commit, so nothing can be proven: {Advice.PLAN()}"
+        f"{request.table}: the lake at {table.location} has no commit, so nothing can be proven: {Advice.PLAN()}"
     )
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-017
 def _explained(
-    asked: ProofRequest,
+    request: ProofRequest,
     spark: SparkSession,
     look: Snapshot,
     head: Commit,
     sides: tuple[Side, Side],
-    found: Comparison,  # with the ranges that differ
+    comparison: Comparison,  # with the ranges that differ
     layout: Layout,
 ) -> tuple[Comparison, str, str]:  # with findings; files under way; why what is unexplained counts as different
     "What landed changes explain, as long as there is time to wait."
-    position, seen, done = Position.from_json(head.position), None, found
-    due, end = look.at + timedelta(seconds=asked.interval), look.at + timedelta(seconds=asked.wait)
+    position, files_seen, done = Position.from_json(head.position), None, comparison
+    due, end = look.at + timedelta(seconds=request.interval), look.at + timedelta(seconds=request.wait)
     while True:
-        told, past = told_after(asked.landing, asked.table, due), asked.past(position)
-        under = pending(past, position) if past else None
-        if seen is None or (under and under.files != seen):
-            seen, done = under.files if under else (), _beside(asked, spark, head, sides, found, layout, under)
+        later_file, changelog = told_after(request.landing, request.table, due), request.past(position)
+        under = pending(changelog, position) if changelog else None
+        if files_seen is None or (under and under.files != files_seen):
+            files_seen, done = (
+                under.files if under else (),
+                _beside(request, spark, head, sides, comparison, layout, under),
+            )
         words = under.words if under else "no file"
-        if told or not done.counts:
-            return done, words, f"{told} was closed later than the look plus {asked.interval:g} s" if told else ""
-        if asked.clock() >= end:
-            return done, words, f"nothing has come within {asked.wait:g} s" if asked.wait else ""
-        asked.pause(max(0.1, min(5.0, (end - asked.clock()).total_seconds())))
+        if later_file or not done.counts:
+            return (
+                done,
+                words,
+                f"{later_file} was closed later than the look plus {request.interval:g} s" if later_file else "",
+            )
+        if request.clock() >= end:
+            return done, words, f"nothing has come within {request.wait:g} s" if request.wait else ""
+        request.pause(max(0.1, min(5.0, (end - request.clock()).total_seconds())))
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-018
 def _beside(
-    asked: ProofRequest,
+    request: ProofRequest,
     spark: SparkSession,
     head: Commit,
     sides: tuple[Side, Side],
-    found: Comparison,
+    comparison: Comparison,
     layout: Layout,
     under: Pending | None,
 ) -> Comparison:  # with findings
@@ -388,7 +413,7 @@ def _beside(
         if under and under.files:
             frame = states_of(spark, under, head.key, _told(head), spark.table(sides[1].table))
             states = _stream_of(stack.enter_context(spark_side(spark, frame)), layout)
-        return examine(sides, found, layout, asked.limit, states)
+        return examine(sides, comparison, layout, request.limit, states)
 
 
 def again(
@@ -413,43 +438,43 @@ def losses_of(
     if look.engine == "sqlite":  # the stand-in writes all that it has
         return (*only, *cut)
     try:
-        told = read_catalog(look.connection, name).notes
+        catalog_notes = read_catalog(look.connection, name).notes
     except (AttributeError, BadSetting):  # a source without a catalogue, or that names the table in its own way
-        told = ()
-    return (*only, *told, *cut)
+        catalog_notes = ()
+    return (*only, *catalog_notes, *cut)
 
 
 def prove(
-    asked: ProofRequest,
+    request: ProofRequest,
     spark: Callable[[], SparkSession] | None = None,  # called once; a session of our own if none is given
 ) -> Proof:
     "Compare a lake table with its source. Raises `Refused`, `LakeDamaged`, `SourceRefused`, `SourceUnreachable`."
-    start, url, (there, head) = time.perf_counter(), address(asked.source, asked.secret), lake_table(asked)
-    position, command = Position.from_json(head.position), again(asked.table, asked.source, asked.secret)
+    start, url, (table, head) = time.perf_counter(), address(request.source, request.secret), lake_table(request)
+    position, command = Position.from_json(head.position), again(request.table, request.source, request.secret)
     under, decided = "", ""
-    places = (asked.landing, asked.lake, asked.archive)
-    session = (spark or (lambda: open_session("reconcile", places=places, format=there.format)))()
+    places = (request.landing, request.lake, request.archive)
+    session = (spark or (lambda: open_session("reconcile", places=places, format=table.format)))()
     with ExitStack() as stack:
-        name = TableRef.parse(asked.source_table) if asked.source_table else asked.table
+        name = TableRef.parse(request.source_table) if request.source_table else request.table
         columns = {column.name: column.type for column in _told(head)}
-        look = stack.enter_context(snapshot(url, asked.clock, name.name, columns))
-        past = asked.past(position)
-        stack.enter_context(in_sentences(past.urls if past else {}, there.location))
-        millis = in_milliseconds(past) if past else frozenset()
+        look = stack.enter_context(snapshot(url, request.clock, name.name, columns))
+        changelog = request.past(position)
+        stack.enter_context(in_sentences(changelog.urls if changelog else {}, table.location))
+        millis = in_milliseconds(changelog) if changelog else frozenset()
         rules = rules_of(look.engine, _told(head), columns_of(look, name), millis)
-        rows = there.read(session, head.number).where("Op IS NULL OR Op <> 'D'")
+        rows = table.read(session, head.number).where("Op IS NULL OR Op <> 'D'")
         losses = losses_of(look, name, rules, millis)
         sides = source_side(look, source_name(look, name)), stack.enter_context(spark_side(session, rows))
         done, layout = find(sides, rules, head.key)
         if not done.is_equal:
-            done, under, decided = _explained(asked, session, look, head, sides, done, layout)
-    without_key = "" if head.key else str(asked.table)
-    verdict, words = judge(done, str(position), under, decided, without_key, str(asked.table))
+            done, under, decided = _explained(request, session, look, head, sides, done, layout)
+    without_key = "" if head.key else str(request.table)
+    verdict, words = judge(done, str(position), under, decided, without_key, str(request.table))
     if done.in_flight and not done.counts:
-        command = f"{Advice.PASS_ONLY(asked.table)}"
-    told = (str(asked.table), verdict, f"{asked.table}: {words}", command, str(position), head.number)
-    told += (look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
-    return Proof(*told, losses)
+        command = f"{Advice.PASS_ONLY(request.table)}"
+    parts = (str(request.table), verdict, f"{request.table}: {words}", command, str(position), head.number)
+    parts += (look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
+    return Proof(*parts, losses)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-023
 def rows_shown(
@@ -457,10 +482,10 @@ def rows_shown(
 ) -> list[dict[str, Any]]:  # kind, key, column, source, lake, in flight
     "The findings as rows of a table."
     rows = []
-    for one in proof.get("findings", ()):
-        key = ", ".join(f"{name}={value}" for name, value in one["key"].items())
-        base = {"kind": one["kind"], "key": key, "in_flight": "yes" if one["in_flight"] else ""}
-        columns = one["columns"] or {"": ("", "")}
+    for finding in proof.get("findings", ()):
+        key = ", ".join(f"{name}={value}" for name, value in finding["key"].items())
+        base = {"kind": finding["kind"], "key": key, "in_flight": "yes" if finding["in_flight"] else ""}
+        columns = finding["columns"] or {"": ("", "")}
         for name, values in columns.items():
             source, lake = ("NULL" if value is None else value for value in values)
             rows.append({**base, "column": name, "source": source, "lake": lake})

@@ -24,9 +24,9 @@ def mark_after(
     "What is kept with a table after a comparison."
     if not proof or before.get("at", "") > proof["at"]:
         return dict(before)
-    last = {name: proof[name] for name in ("at", "commit", "position")} | {"run": run}
-    equal = last if proof["verdict"] == Verdict.OK else before.get("equal")
-    return {**last, "verdict": proof["verdict"], "equal": equal}
+    newest = {name: proof[name] for name in ("at", "commit", "position")} | {"run": run}
+    equal = newest if proof["verdict"] == Verdict.OK else before.get("equal")
+    return {**newest, "verdict": proof["verdict"], "equal": equal}
 
 
 def keep_proof(
@@ -59,16 +59,16 @@ def proven_words(
         return ""
     parts, newer = [], since(mark, commit)
     if mark["verdict"] != Verdict.OK:
-        said = "differed" if mark["verdict"] == Verdict.FAILED else "had differences that nothing explains yet"
-        parts.append(f"{said} at {_minute(mark['at'])}")
+        outcome = "differed" if mark["verdict"] == Verdict.FAILED else "had differences that nothing explains yet"
+        parts.append(f"{outcome} at {_minute(mark['at'])}")
     if newer is not None:
-        came = f", {newer:,} commit{'s' * (newer != 1)} since" if newer else ""
-        parts.append(f"equal at {_minute(mark['equal']['at'])}{came}")
+        since_then = f", {newer:,} commit{'s' * (newer != 1)} since" if newer else ""
+        parts.append(f"equal at {_minute(mark['equal']['at'])}{since_then}")
     return "; ".join(parts)
 
 
 def _minute(
-    at: str,  # ISO 8601, UTC
+    moment: str,  # ISO 8601, UTC
 ) -> str:
     "A moment to the minute."
-    return at[:16].replace("T", " ")
+    return moment[:16].replace("T", " ")

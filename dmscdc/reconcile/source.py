@@ -49,12 +49,12 @@ def _of_aws(
 ) -> str:
     "A secret of Secrets Manager."
     try:
-        found = client("secretsmanager").get_secret_value(SecretId=id)
+        secret = client("secretsmanager").get_secret_value(SecretId=id)
     except Exception as error:
         if not code_of(error):
             raise
         raise SourceUnreachable(f"the secret {id} cannot be read: {code_of(error)}") from None
-    return found.get("SecretString") or found["SecretBinary"].decode()
+    return secret.get("SecretString") or secret["SecretBinary"].decode()
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-010
 def _variable(name: str, env: Mapping[str, str]) -> str:
@@ -76,10 +76,10 @@ def read_secret(
         raise SourceRefused("a secret is named env:NAME or aws:SECRET_ID; it is never given itself")
     value = _variable(name, env) if kind == "env" else _of_aws(name)
     try:
-        found = json.loads(value)
+        login = json.loads(value)
     except ValueError:
         return {"password": value}
-    return {k: str(v) for k, v in found.items()} if isinstance(found, dict) else {"password": value}
+    return {k: str(v) for k, v in login.items()} if isinstance(login, dict) else {"password": value}
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-013
 _DRIVERS = {
@@ -132,8 +132,8 @@ def _server_url(source: str) -> URL:
     "The address of a database server, with our driver, which must be installed. An unreadable address is not repeated."
     kind = source.partition(":")[0].partition("+")[0]
     if kind not in _DRIVERS or "://" not in source:
-        known = "sqlite:FILE, mysql|mariadb|postgresql://USER@HOST/DB, dynamodb:TABLE or env:NAME"
-        raise SourceRefused(f"a source is {known}")
+        kinds = "sqlite:FILE, mysql|mariadb|postgresql://USER@HOST/DB, dynamodb:TABLE or env:NAME"
+        raise SourceRefused(f"a source is {kinds}")
     try:
         url = _sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
         url.get_dialect().import_dbapi()
@@ -174,9 +174,9 @@ def _open_scan(
     try:
         write_rows(db, name, scan(table), columns)
     except Exception as error:
-        why = code_of(error) or f"{type(error).__name__}: {error}"
+        reason = code_of(error) or f"{type(error).__name__}: {error}"
         look = f"aws dynamodb describe-table --table-name {table}"
-        raise SourceUnreachable(f"the table {table} of DynamoDB cannot be scanned ({why}); look: {look}") from error
+        raise SourceUnreachable(f"the table {table} of DynamoDB cannot be scanned ({reason}); look: {look}") from error
     return db
 
 
@@ -204,12 +204,12 @@ def _without_secret(
     try:
         yield
     except _sqlalchemy().exc.SQLAlchemyError as error:
-        said = " ".join(str(getattr(error, "orig", None) or error).split())
+        message = " ".join(str(getattr(error, "orig", None) or error).split())
     else:
         return
     for secret in filter(None, (url.password, quote(url.password or "", safe=""))):
-        said = said.replace(str(secret), "*****")
-    raise SourceUnreachable(f"the source {url.render_as_string()}: {said}") from None
+        message = message.replace(str(secret), "*****")
+    raise SourceUnreachable(f"the source {url.render_as_string()}: {message}") from None
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-021
 BEGIN = {
@@ -232,8 +232,8 @@ AT_ONCE = 5_000  # rows of a stream that are in memory at a time
 class Snapshot:
     "A source as it is at one moment."
 
-    def __init__(self, connection: Connection, url: URL, at: datetime):
-        self.connection, self.url, self.at = connection, url, at  # at: not before the snapshot began, UTC
+    def __init__(self, connection: Connection, url: URL, moment: datetime):
+        self.connection, self.url, self.at = connection, url, moment  # at: not before the snapshot began, UTC
         self.engine = connection.dialect.name  # "sqlite", "mysql" or "postgresql"
 
     def quoted(self, name: str) -> str:
@@ -249,9 +249,9 @@ class Snapshot:
     def stream(self, sql: str, **values: Any) -> Iterator[tuple]:
         "Any number of rows, `AT_ONCE` of them in memory. Nothing else can be asked until it has ended."
         with _without_secret(self.url):
-            asked = self.connection.execution_options(yield_per=AT_ONCE)
-            with asked.execute(_sqlalchemy().text(sql), values) as found:
-                yield from map(tuple, found)
+            streaming = self.connection.execution_options(yield_per=AT_ONCE)
+            with streaming.execute(_sqlalchemy().text(sql), values) as result:
+                yield from map(tuple, result)
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-023
 @contextmanager
@@ -262,9 +262,9 @@ def snapshot(
     columns: Mapping[str, str] | None = None,  # of the lake; what a table of DynamoDB has no word for
 ) -> Iterator[Snapshot]:  # as long as the block runs
     "A snapshot of a source. Raises `SourceUnreachable`, whose message holds no secret."
-    open, at = None, None
+    open, begun = None, None
     if url.drivername == "dynamodb":
-        at = clock()  # a scan is no snapshot: what it shows may be as old as its start
+        begun = clock()  # a scan is no snapshot: what it shows may be as old as its start
         open = lambda: _open_scan(url.database or name, name, columns or {})
     engine = _open_engine(url, open)
     with _without_secret(url):
@@ -273,7 +273,7 @@ def snapshot(
         with _without_secret(url):
             for statement in BEGIN[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
-        yield Snapshot(connection, url, at or clock())
+        yield Snapshot(connection, url, begun or clock())
     finally:
         connection.close()
         engine.dispose()
@@ -305,14 +305,14 @@ def columns_of(
 ) -> tuple[SourceColumn, ...]:
     "A table's columns in its order. Raises `SourceRefused` if there is no such table."
     where = {"name": table.name} if source.engine == "sqlite" else {"schema": table.schema, "name": table.name}
-    found = source.rows(COLUMNS[source.engine], **where)
-    if not found:
-        asked = table.name if source.engine == "sqlite" else table
+    rows = source.rows(COLUMNS[source.engine], **where)
+    if not rows:
+        asked_name = table.name if source.engine == "sqlite" else table
         raise SourceRefused(
-            f"the source {source.url.render_as_string()} has no table {asked}, or hides it from us; "
+            f"the source {source.url.render_as_string()} has no table {asked_name}, or hides it from us; "
             "--source-table names another"
         )
-    return tuple(SourceColumn(name, type) for name, type in found)
+    return tuple(SourceColumn(name, type) for name, type in rows)
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-030
 @dataclass(frozen=True)

@@ -54,10 +54,10 @@ class Scd2Position:
         return {VERSIONS: {**asdict(replace(self, position=Position())), "position": self.position.to_json()}}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Scd2Position:
+    def from_json(cls, stored: Mapping[str, Any]) -> Scd2Position:
         "What `to_json` was made from."
-        known = dict(said[VERSIONS])
-        return cls(**{**known, "position": Position.from_json(known["position"]), "ignored": tuple(known["ignored"])})
+        facts = dict(stored[VERSIONS])
+        return cls(**{**facts, "position": Position.from_json(facts["position"]), "ignored": tuple(facts["ignored"])})
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-006
 def scd2_position_of(table: TableRef, head: Commit | None) -> Scd2Position | None:
@@ -75,17 +75,21 @@ def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
         raise Refused(f"{table}: the source has a table of this name, so no type-2 table can have it")
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-008
-def unseen(past: Changelog, target: Position, built: Scd2Position | None) -> tuple[str, ...]:
+def unseen(changelog: Changelog, target: Position, built: Scd2Position | None) -> tuple[str, ...]:
     "Sentences where the mirror has applied files that are gone and were not applied."
-    here = {f.identity for f in (*past.before, *past.changes)} | set(built.position.window if built else ())
-    gone = [path for path, size in target.window if (path, size) not in here]
-    many = f"{gone[0]} and {len(gone) - 1} more are" if gone[1:] else f"{''.join(gone)} is"
-    words = f"{past.table}: {many} no longer in the landing, and not applied: versions that began there are missing"
-    return (*(words,) * bool(gone), *_unseen_before(past, target, built, len(gone)))
+    present = {file.identity for file in (*changelog.before, *changelog.changes)} | set(
+        built.position.window if built else ()
+    )
+    missing = [path for path, size in target.window if (path, size) not in present]
+    subject = f"{missing[0]} and {len(missing) - 1} more are" if missing[1:] else f"{''.join(missing)} is"
+    words = (
+        f"{changelog.table}: {subject} no longer in the landing, and not applied: versions that began there are missing"
+    )
+    return (*(words,) * bool(missing), *_unseen_before(changelog, target, built, len(missing)))
 
 
 def _unseen_before(
-    past: Changelog,
+    changelog: Changelog,
     target: Position,
     built: Scd2Position | None,
     named: int,  # that are gone
@@ -93,28 +97,28 @@ def _unseen_before(
     "A sentence for files from before the look-back window, of which only the number is known."
     if target.applied is None:
         return ()
-    same = built is not None and built.position.load == target.load
-    known = set(applied(past, built.position)) if same else set()
-    new = sum(f not in known for f in applied(past, target))
-    missing = target.applied[0] - (built.files if same else 0) - new - named
+    is_same_load = built is not None and built.position.load == target.load
+    applied_files = set(applied(changelog, built.position)) if is_same_load else set()
+    new = sum(file not in applied_files for file in applied(changelog, target))
+    missing = target.applied[0] - (built.files if is_same_load else 0) - new - named
     files = f"{missing:,} change file{'s' * (missing != 1)} from before the look-back window"
     words = "which the lake has applied and landing and archive have no more as they were"
     end = "cannot be applied: versions that began there are missing"
-    return (f"{past.table}: {files}, {words}, {end}",) if missing > 0 else ()
+    return (f"{changelog.table}: {files}, {words}, {end}",) if missing > 0 else ()
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #d87f35b1
 def target_of(
-    past: Changelog,
+    changelog: Changelog,
     mirror: Position | None,  # of the mirror's newest commit
     landed: bool,  # all that landed, whether the mirror has it or not
 ) -> tuple[int, tuple[RawFile, ...]]:  # number of the load, change files on top of it
     "What is to be applied. Raises `Refused` if there is no mirror."
     if landed:
-        return past.number, past.changes
+        return changelog.number, changelog.changes
     if mirror is None:
-        now = f"{Advice.PASS_ONLY(past.table)}"
-        raise Refused(f"{past.table}: no lake table yet: {now}, or add --to landed")
-    return mirror.load, applied(past, mirror)
+        now = f"{Advice.PASS_ONLY(changelog.table)}"
+        raise Refused(f"{changelog.table}: no lake table yet: {now}, or add --to landed")
+    return mirror.load, applied(changelog, mirror)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-009
 @dataclass(frozen=True)
@@ -141,120 +145,141 @@ class ChangeSpan:
     @property
     def files(self) -> tuple[RawFile, ...]:
         "All that is read, in order."
-        return (*self.load, *sorted({*self.ended, *self.reapplied, *self.new}, key=lambda f: f.order))
+        return (*self.load, *sorted({*self.ended, *self.reapplied, *self.new}, key=lambda file: file.order))
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-010
-def _load_files(past: Changelog, number: int) -> tuple[RawFile, ...]:
+def _load_files(changelog: Changelog, number: int) -> tuple[RawFile, ...]:
     "The files of a load by its number; none if the table started empty. Raises `NoPast` if they are gone."
-    began_empty = past.position is not None and not past.position.has_load
-    if number and (past.number != number or not (past.load or began_empty) or not past.is_whole):
-        lost = next((gap for gap in past.gaps if f"load {number}" in gap), f"the earliest position is {past.begins}")
-        raise NoPast(f"{past.table}: versions begin with load {number}, which is no longer in the landing: {lost}")
-    return past.load
+    began_empty = changelog.position is not None and not changelog.position.has_load
+    if number and (changelog.number != number or not (changelog.load or began_empty) or not changelog.is_whole):
+        lost = next(
+            (gap for gap in changelog.gaps if f"load {number}" in gap), f"the earliest position is {changelog.begins}"
+        )
+        raise NoPast(f"{changelog.table}: versions begin with load {number}, which is no longer in the landing: {lost}")
+    return changelog.load
 
 
-def first_step(past: Changelog, number: int, changes: Sequence[RawFile]) -> ChangeSpan:
+def first_step(changelog: Changelog, number: int, changes: Sequence[RawFile]) -> ChangeSpan:
     "Everything that is there."
-    return ChangeSpan(number, _load_files(past, number), new=tuple(changes), whole=tuple(changes))
+    return ChangeSpan(number, _load_files(changelog, number), new=tuple(changes), whole=tuple(changes))
 
 
-def _overtaken(past: Changelog, built: Scd2Position) -> tuple[str, ...]:
+def _overtaken(changelog: Changelog, built: Scd2Position) -> tuple[str, ...]:
     "Sentences about files put since the last increment that belong before the load: they come too late."
-    since, here = built.position.listed_at, [f for f in past.before if f.path not in past.moved]
-    late = [f for f in here if is_first_put(f) and f.time > since]
+    since, staying = built.position.listed_at, [file for file in changelog.before if file.path not in changelog.moved]
+    late = [file for file in staying if is_first_put(file) and file.time > since]
     words = "which has replaced the table since: versions of the time before it do not tell what it changed"
-    return tuple(f"{past.table}: late file {f.path} belongs before load {past.number}, {words}" for f in late)
+    return tuple(
+        f"{changelog.table}: late file {file.path} belongs before load {changelog.number}, {words}" for file in late
+    )
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #009fae44
-def next_step(past: Changelog, number: int, changes: Sequence[RawFile], built: Scd2Position) -> ChangeSpan:
+def next_step(changelog: Changelog, number: int, changes: Sequence[RawFile], built: Scd2Position) -> ChangeSpan:
     "What has arrived since the last increment."
-    at = built.position
-    old = applied(past, at)
-    if number < at.load:
-        return ChangeSpan(at.load, whole=old)
-    again = reread(past.position, at) if past.position and past.position.load == at.load else {}
-    same = {f.path for f in old}
-    new = tuple(f for f in changes if f not in old or f.path in again)
-    if number == at.load:
-        late = tuple(f for f in new if f.order <= change_order(at.last))
-        whole = tuple(sorted({*old, *new}, key=lambda f: f.order))
-        revised = tuple(f for f in new if f.path in again and (f.path in same or f.path in dict(at.window)))
-        step = ChangeSpan(number, new=new, late=late, whole=whole, notes=_overtaken(past, built), revised=revised)
-        return _with_late(past, step, built)
-    ended = tuple(f for f in past.before if f not in old and f.order > at.floor)
-    late = tuple(f for f in ended if f.order <= change_order(at.last))
-    step = ChangeSpan(number, _load_files(past, number), True, ended, new, late, whole=tuple(changes))
-    return _with_late(past, step, built)
+    position = built.position
+    applied_files = applied(changelog, position)
+    if number < position.load:
+        return ChangeSpan(position.load, whole=applied_files)
+    rewritten = (
+        reread(changelog.position, position) if changelog.position and changelog.position.load == position.load else {}
+    )
+    paths = {file.path for file in applied_files}
+    new = tuple(file for file in changes if file not in applied_files or file.path in rewritten)
+    if number == position.load:
+        late = tuple(file for file in new if file.order <= change_order(position.last))
+        complete = tuple(sorted({*applied_files, *new}, key=lambda file: file.order))
+        revised = tuple(
+            file
+            for file in new
+            if file.path in rewritten and (file.path in paths or file.path in dict(position.window))
+        )
+        step = ChangeSpan(
+            number, new=new, late=late, whole=complete, notes=_overtaken(changelog, built), revised=revised
+        )
+        return _with_late(changelog, step, built)
+    ended = tuple(file for file in changelog.before if file not in applied_files and file.order > position.floor)
+    late = tuple(file for file in ended if file.order <= change_order(position.last))
+    step = ChangeSpan(number, _load_files(changelog, number), True, ended, new, late, whole=tuple(changes))
+    return _with_late(changelog, step, built)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-012
-def _gone_after(past: Changelog, built: Scd2Position, late: RawFile) -> list[str]:
+def _gone_after(changelog: Changelog, built: Scd2Position, late: RawFile) -> list[str]:
     "Applied files after a late one that no longer exist."
-    here = {f.identity for f in (*past.before, *past.changes)}
-    names = [path for path, size in built.position.window if (path, size) not in here]
+    present = {file.identity for file in (*changelog.before, *changelog.changes)}
+    names = [path for path, size in built.position.window if (path, size) not in present]
     return [path for path in names if change_order(path) > late.order]
 
 
-def _is_whole(past: Changelog, built: Scd2Position) -> bool:
+def _is_whole(changelog: Changelog, built: Scd2Position) -> bool:
     "Every file of this load that was applied is still there."
-    held = applied(past, built.position)
-    return len(held) >= built.files and set(past.load) >= set(built.position.base_files)
+    applied_files = applied(changelog, built.position)
+    return len(applied_files) >= built.files and set(changelog.load) >= set(built.position.base_files)
 
 
-def _with_late(past: Changelog, step: ChangeSpan, built: Scd2Position) -> ChangeSpan:
+def _with_late(changelog: Changelog, step: ChangeSpan, built: Scd2Position) -> ChangeSpan:
     "The step with the files that late ones need, without late files that cannot be applied."
     if not step.late:
         return step
-    blocked = {f: gone for f in step.late if (gone := _gone_after(past, built, f))}
-    if built.ignored and (step.is_reload or not _is_whole(past, built)):
-        blocked = {f: ["a file of this load"] for f in step.late}
-    late = tuple(f for f in step.late if f not in blocked)
+    blocked = {file: missing for file in step.late if (missing := _gone_after(changelog, built, file))}
+    if built.ignored and (step.is_reload or not _is_whole(changelog, built)):
+        blocked = {file: ["a file of this load"] for file in step.late}
+    late = tuple(file for file in step.late if file not in blocked)
     notes = tuple(
-        f"{past.table}: late file {f.path} is not applied: {gone[0]}, which comes after it and is applied, is no "
+        f"{changelog.table}: late file {file.path} is not applied: {missing[0]}, which comes after it and is applied, "
+        "is no "
         "longer in the landing. Bring it back, or give --archive"
-        for f, gone in blocked.items()
+        for file, missing in blocked.items()
     )
-    old = applied(past, built.position)
-    again = tuple(f for f in old if f not in late and late and (f.order > late[0].order or built.ignored))
-    load = past.load if late and built.ignored else step.load
-    left = {n: tuple(f for f in getattr(step, n) if f not in blocked) for n in ("ended", "new", "whole")}
+    applied_files = applied(changelog, built.position)
+    reapplied = tuple(
+        file for file in applied_files if file not in late and late and (file.order > late[0].order or built.ignored)
+    )
+    load = changelog.load if late and built.ignored else step.load
+    unblocked = {
+        name: tuple(file for file in getattr(step, name) if file not in blocked) for name in ("ended", "new", "whole")
+    }
     notes = (*step.notes, *notes)
-    return replace(step, **left, load=load, late=late, reapplied=again, blocked=tuple(blocked), notes=notes)
+    return replace(step, **unblocked, load=load, late=late, reapplied=reapplied, blocked=tuple(blocked), notes=notes)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-013
 def next_scd2_position(
-    past: Changelog,
+    changelog: Changelog,
     step: ChangeSpan,
     built: Scd2Position | None,  # before
     listed_at: float,  # epoch seconds
 ) -> Position:
     "What the table will hold: a whole position, which shows later whether a file is late."
     before = built.position if built and built.position.load == step.number else Position(applied=(0, 0))
-    last = max((before.last, *(f.path for f in step.whole)), key=change_order)
-    start = day_before(last) if last else ""
-    names = {**dict(before.window), **dict(f.identity for f in step.whole)}
+    newest = max((before.last, *(file.path for file in step.whole)), key=change_order)
+    start = day_before(newest) if newest else ""
+    names = {**dict(before.window), **dict(file.identity for file in step.whole)}
     names = sorted(names.items(), key=lambda name: change_order(name[0]))
     window = tuple(name for name in names if change_order(name[0]) > change_order(start))
-    is_there = past.number == step.number
-    cut = past.before[-1].path if past.before and is_there else before.cut
-    load = past.load if past.load and is_there else before.base_files
-    emptied = past.emptied if is_there else before.emptied
+    is_there = changelog.number == step.number
+    cut = changelog.before[-1].path if changelog.before and is_there else before.cut
+    load = changelog.load if changelog.load and is_there else before.base_files
+    emptied = changelog.emptied if is_there else before.emptied
     floor = Position(cut=cut, emptied=emptied).floor
-    between = [f for f in (*past.before, *past.changes) if floor < f.order <= change_order(last)]
-    built_now = {f.identity for f in step.whole}
-    out = dict.fromkeys(name for name in (*before.left_out, *(f.identity for f in between)) if name not in built_now)
-    had = dict(before.window)
-    total = before.applied and less(before.applied, checksum((f.path, had.get(f.path, f.size)) for f in step.revised))
-    total = total and plus(total, checksum(f.identity for f in step.new))
-    redone = past.position.redone if past.position and past.position.load == step.number else {}
-    at = Position(step.number, load, last, window, start, False, listed_at, cut, (), tuple(out), total)
-    return replace(at, redone=redone, emptied=emptied)
+    between = [file for file in (*changelog.before, *changelog.changes) if floor < file.order <= change_order(newest)]
+    built_now = {file.identity for file in step.whole}
+    left_out = dict.fromkeys(
+        name for name in (*before.left_out, *(file.identity for file in between)) if name not in built_now
+    )
+    sizes = dict(before.window)
+    total = before.applied and less(
+        before.applied, checksum((file.path, sizes.get(file.path, file.size)) for file in step.revised)
+    )
+    total = total and plus(total, checksum(file.identity for file in step.new))
+    redone = changelog.position.redone if changelog.position and changelog.position.load == step.number else {}
+    position = Position(step.number, load, newest, window, start, False, listed_at, cut, (), tuple(left_out), total)
+    return replace(position, redone=redone, emptied=emptied)
 
 
-def load_time(past: Changelog) -> float:  # epoch seconds, 0 without a load
+def load_time(changelog: Changelog) -> float:  # epoch seconds, 0 without a load
     "When the load or TRUNCATE was; of a load in a copied landing we know that it was before the first change file."
-    if past.emptied:
-        return RawFile(past.emptied[0], 0, 0.0).stamp.timestamp()
-    start = min((f.time for f in past.load), default=0.0)
-    if past.load and not all(map(is_first_put, past.changes)):
-        return min(start, past.changes[0].stamp.timestamp())
+    if changelog.emptied:
+        return RawFile(changelog.emptied[0], 0, 0.0).stamp.timestamp()
+    start = min((file.time for file in changelog.load), default=0.0)
+    if changelog.load and not all(map(is_first_put, changelog.changes)):
+        return min(start, changelog.changes[0].stamp.timestamp())
     return start

@@ -104,40 +104,40 @@ def load_scd2(
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
     mirror = open_lake(item, lake, catalog).head()
-    there = open_lake(replace(item, table=name, folder=""), lake, catalog)
-    notes, head = there.recover(), there.head()
-    built, at = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
-    position, aside = at or (built.position if built else None), aside_folder(item.out_path or lake, table)
-    past = open_changelog(landing, table, archive=archive, position=position, aside=aside)
-    return Scd2State(item, there, head, None if rebuild else built, past, at, tuple(notes))
+    lake_table = open_lake(replace(item, table=name, folder=""), lake, catalog)
+    notes, head = lake_table.recover(), lake_table.head()
+    built, mirrored = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
+    position, folder = mirrored or (built.position if built else None), aside_folder(item.out_path or lake, table)
+    changelog = open_changelog(landing, table, archive=archive, position=position, aside=folder)
+    return Scd2State(item, lake_table, head, None if rebuild else built, changelog, mirrored, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
 def step_of(scd2: Scd2State, landed: bool, settle: float) -> ChangeSpan:
     "What to apply now."
-    past, built = scd2.past, scd2.built
-    number, changes = target_of(past, scd2.mirror, landed)
-    step = next_step(past, number, changes, built) if built else first_step(past, number, changes)
-    if landed and step.load and not _is_complete(past, settle):
-        words = f"{past.table}: load {number} may still be written, it is applied once it is complete"
+    changelog, built = scd2.past, scd2.built
+    number, changes = target_of(changelog, scd2.mirror, landed)
+    step = next_step(changelog, number, changes, built) if built else first_step(changelog, number, changes)
+    if landed and step.load and not _is_complete(changelog, settle):
+        words = f"{changelog.table}: load {number} may still be written, it is applied once it is complete"
         return ChangeSpan(number, whole=step.whole, notes=(words,))
-    lost = () if landed or not scd2.mirror else unseen(past, scd2.mirror, built)
+    lost = () if landed or not scd2.mirror else unseen(changelog, scd2.mirror, built)
     return replace(step, notes=(*step.notes, *lost))
 
 
-def _is_complete(past: Changelog, settle: float) -> bool:
+def _is_complete(changelog: Changelog, settle: float) -> bool:
     "A load that a change file follows, or that has been quiet long enough."
-    return is_followed(past.load, past.changes) or time.time() >= quiet_at(past.load, settle)
+    return is_followed(changelog.load, changelog.changes) or time.time() >= quiet_at(changelog.load, settle)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-008
 def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
     "The ignored columns, and the time column. Raises `BadSetting` if they differ from those of the table."
-    built, given = scd2.built, {"ignored": ignored, "time_column": time_column}
+    built, requested = scd2.built, {"ignored": ignored, "time_column": time_column}
     if built is None:
         return tuple(ignored or ()), time_column or ""
-    for name, value in given.items():
-        stands, asked = getattr(built, name), tuple(value) if name == "ignored" and value is not None else value
-        if asked is not None and asked != stands:
-            words = [", ".join(one) if isinstance(one, tuple) else one for one in (asked, stands)]
+    for name, value in requested.items():
+        stands, chosen = getattr(built, name), tuple(value) if name == "ignored" and value is not None else value
+        if chosen is not None and chosen != stands:
+            words = [", ".join(setting) if isinstance(setting, tuple) else setting for setting in (chosen, stands)]
             raise BadSetting(
                 f"{scd2.there.table}: {name} is {words[0] or 'none'}, the versions stand on {words[1] or 'none'}. "
                 f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
@@ -152,33 +152,35 @@ def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-010
 def _source_columns(head: Commit | None) -> Schema:
     "The source's columns of a type-2 table."
-    ours = {c.name for c in ADDED}
-    return tuple(c for c in head.schema if c.name not in ours) if head else ()
+    added = {column.name for column in ADDED}
+    return tuple(column for column in head.schema if column.name not in added) if head else ()
 
 
 def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     "The files of the step with their contents. Raises `Refused`."
-    table, past, built = str(scd2.table), scd2.past, scd2.built
-    footers = read_footers({f.path: past.urls[f.path] for f in step.files})
+    table, changelog, built = str(scd2.table), scd2.past, scd2.built
+    footers = read_footers({file.path: changelog.urls[file.path] for file in step.files})
     schema = evolve(table, _source_columns(scd2.head) if built else (), footers).schema
     if scd2.item.schema_policy == "keep" and built:
-        known = {c.name for c in _source_columns(scd2.head)}
-        schema = tuple(c for c in schema if c.name in known)
+        columns = {column.name for column in _source_columns(scd2.head)}
+        schema = tuple(column for column in schema if column.name in columns)
     check_key(table, schema, scd2.item.key, footers)
     version_schema(table, schema)  # names that are taken
     before = built.position.load if built else 0
-    numbers = {f.path: step.number if f.is_load or f in step.whole else before for f in step.files}
-    kinds = {f.path: kind_of(numbers[f.path], f in step.load, f not in step.reapplied) for f in step.files}
-    load = {f.path: past.urls[f.path] for f in past.load[:1]}
-    return replace(change_files(footers, past.urls, schema, kinds, scd2.item.key, load), without=past.hidden)
+    numbers = {file.path: step.number if file.is_load or file in step.whole else before for file in step.files}
+    kinds = {
+        file.path: kind_of(numbers[file.path], file in step.load, file not in step.reapplied) for file in step.files
+    }
+    load = {file.path: changelog.urls[file.path] for file in changelog.load[:1]}
+    return replace(change_files(footers, changelog.urls, schema, kinds, scd2.item.key, load), without=changelog.hidden)
 
 
 def spec_of(
     scd2: Scd2State, step: ChangeSpan, files: ChangeFiles, ignored: Sequence[str], time_column: str
 ) -> Scd2Spec:
     "How versions are built in this step; what orders changes is still open. Raises `BadSetting`."
-    built, key, names = scd2.built, scd2.item.key, [c.name for c in files.schema]
-    if unknown := [c for c in ignored if c not in names or c in key]:
+    built, key, names = scd2.built, scd2.item.key, [column.name for column in files.schema]
+    if unknown := [column for column in ignored if column not in names or column in key]:
         words = "cannot be ignored: it is of the key, or no file carries it"
         raise BadSetting(f"{scd2.table}: column {unknown[0]} {words}")
     plain = replace(files, place={path: (group, kind[7:]) for path, (group, kind) in files.place.items()})
@@ -200,17 +202,23 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
     if how.clock.sequence:
         proven = F.when(~is_load & proves(how.clock.sequence), digits_in(how.clock.sequence))
         facts |= {"proven": F.count(proven), "lowest": F.min(proven), "highest": F.max(proven)}
-    for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in _PRUNED):
-        facts |= {f"low{n}": F.min(quoted(c.name)), f"high{n}": F.max(quoted(c.name))}
+    for number, column in enumerate(
+        column for column in how.schema if column.name in how.key and column.type.partition("(")[0] in _PRUNED
+    ):
+        facts |= {f"low{number}": F.min(quoted(column.name)), f"high{number}": F.max(quoted(column.name))}
     new = rows.where(~F.col(KIND).endswith("again"))
-    return new.agg(*[value.alias(n) for n, value in facts.items()]).collect()[0].asDict()
+    return new.agg(*[value.alias(number) for number, value in facts.items()]).collect()[0].asDict()
 
 
 def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
     "Versions whose key may have new changes: Parquet's statistics skip the others."
-    for n, c in enumerate(c for c in how.schema if c.name in how.key and c.type.partition("(")[0] in _PRUNED):
-        if facts[f"low{n}"] is not None:
-            versions = versions.where(F.col(quoted(c.name)).between(F.lit(facts[f"low{n}"]), F.lit(facts[f"high{n}"])))
+    for number, column in enumerate(
+        column for column in how.schema if column.name in how.key and column.type.partition("(")[0] in _PRUNED
+    ):
+        if facts[f"low{number}"] is not None:
+            versions = versions.where(
+                F.col(quoted(column.name)).between(F.lit(facts[f"low{number}"]), F.lit(facts[f"high{number}"]))
+            )
     return versions
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-012
@@ -218,28 +226,28 @@ def ordered(scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, A
     "Whether the change sequence orders changes, decided by the first for all times, and the highest. Raises `Refused`."
     built, table = scd2.built, scd2.there.table
     decided, highest = (built.by_sequence, built.highest) if built else (None, "")
-    every = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
-    by = every if decided is None else decided
-    again = f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
-    if by and facts["changes"] and not every:
-        raise Refused(f"{table}: changes are ordered by {how.clock.sequence}, and new ones do not carry it. {again}")
+    all_proven = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
+    by = all_proven if decided is None else decided
+    rebuild = f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
+    if by and facts["changes"] and not all_proven:
+        raise Refused(f"{table}: changes are ordered by {how.clock.sequence}, and new ones do not carry it. {rebuild}")
     if by and facts["changes"] and facts["lowest"] < highest and not step.late:
-        raise Refused(f"{table}: a new file's change sequence begins at {facts['lowest']}, below {highest}. {again}")
+        raise Refused(f"{table}: a new file's change sequence begins at {facts['lowest']}, below {highest}. {rebuild}")
     return by if facts["changes"] else decided, max(highest, facts.get("highest") or "")
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-014
 def _table_versions(spark: SparkSession, scd2: Scd2State, schema: Schema) -> DataFrame:
     "All versions, with the columns of the new schema."
-    have = {c.name for c in scd2.head.schema} | {OP, FILE, ROW}
-    wanted = lake_columns(version_schema(str(scd2.table), schema))
-    values = [F.col(quoted(c.name)) if c.name in have else F.lit(None) for c in wanted]
+    have = {column.name for column in scd2.head.schema} | {OP, FILE, ROW}
+    columns = lake_columns(version_schema(str(scd2.table), schema))
+    values = [F.col(quoted(column.name)) if column.name in have else F.lit(None) for column in columns]
     rows = scd2.there.read(spark)
-    return rows.select(*[value.cast(c.type).alias(c.name) for value, c in zip(values, wanted)])
+    return rows.select(*[value.cast(column.type).alias(column.name) for value, column in zip(values, columns)])
 
 
 def _with_gone(lines: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2Spec) -> DataFrame:
     "The lines, and one for each key that was there before the load."
-    keys = [F.col(quoted(k)) for k in how.key]
+    keys = [F.col(quoted(key)) for key in how.key]
     ended = lines.where(F.col(AT) < F.lit(f"{step.number:06d}/0")).select(*keys)
     before = versions.where(CURRENT).select(*keys).unionByName(ended)
     return lines.unionByName(implied_deletes(before, step.number, how), allowMissingColumns=True)
@@ -249,9 +257,9 @@ def _earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2
     "A version holds the newest value of ignored columns, so it is rebuilt as a whole."
     begun = versions.join(starts, list(how.key)).where(F.col(BEGAN) < F.col(START))
     begun = begun.groupBy(*map(quoted, how.key)).agg(F.max(BEGAN).alias(BEGAN))
-    first = F.greatest(F.col(BEGAN), F.lit(f"{step.number:06d}/0"))
-    both = starts.join(begun, list(how.key), "left")
-    return both.select(*map(quoted, how.key), F.coalesce(F.least(first, START), START).alias(START))
+    begin = F.greatest(F.col(BEGAN), F.lit(f"{step.number:06d}/0"))
+    joined = starts.join(begun, list(how.key), "left")
+    return joined.select(*map(quoted, how.key), F.coalesce(F.least(begin, START), START).alias(START))
 
 
 def new_versions(
@@ -265,8 +273,8 @@ def new_versions(
     "What is to be written, as `extend_versions` returns it."
     lines = lines_of(read_changes(spark, files), files.sets, how).where(can_apply(how.key))
     if scd2.built is None:
-        made = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
-        return build_versions(lines, files.sets, how).withColumns(made)
+        opened = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
+        return build_versions(lines, files.sets, how).withColumns(opened)
     versions = _table_versions(spark, scd2, files.schema)
     if step.is_reload:
         lines = _with_gone(lines, versions, step, how)
@@ -274,8 +282,8 @@ def new_versions(
     versions, starts = between(versions, how, facts), starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:
         starts = _earlier(starts, versions, step, how)
-        gone = implied_deletes(starts, step.number, how)
-        lines = lines.unionByName(gone, allowMissingColumns=True) if step.load else lines
+        implied = implied_deletes(starts, step.number, how)
+        lines = lines.unionByName(implied, allowMissingColumns=True) if step.load else lines
     return extend_versions(lines, starts, versions, files.sets, how)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cccbbac3
@@ -288,17 +296,19 @@ def _by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
     return frame.coalesce(1).sortWithinPartitions(*names) if bytes <= SMALL else frame.sort(*names)
 
 
-def _put_aside(spark: SparkSession, found: DataFrame, url: str, schema: Schema) -> tuple[DataFrame, dict]:
+def _put_aside(spark: SparkSession, versions: DataFrame, url: str, schema: Schema) -> tuple[DataFrame, dict]:
     "Write the new versions aside. Returns the rows, and counts."
     types = batch_types(schema, 1)
-    write, fresh, first, has = list(types)[-4:]
-    flags = {write: F.col(WHAT) != "removed", fresh: F.lit(True), first: F.lit("I"), has: F.lit(True)}
-    found.withColumns(flags).write.parquet(spark_url(url))
-    more = (Column(WHAT, "string"), Column(CHANGE, "int"), Column(HIDDEN, "int"))
-    staged = spark.read.schema(ddl((*[Column(*c) for c in types.items()], *more))).parquet(read_url(url))
-    whats = {what: F.count(F.when(F.col(WHAT) == what, 1)) for what in ("opened", "closed", "changed", "removed")}
+    write, fresh, first_op, has = list(types)[-4:]
+    flags = {write: F.col(WHAT) != "removed", fresh: F.lit(True), first_op: F.lit("I"), has: F.lit(True)}
+    versions.withColumns(flags).write.parquet(spark_url(url))
+    extra = (Column(WHAT, "string"), Column(CHANGE, "int"), Column(HIDDEN, "int"))
+    staged = spark.read.schema(ddl((*[Column(*column) for column in types.items()], *extra))).parquet(read_url(url))
+    whats = {kind: F.count(F.when(F.col(WHAT) == kind, 1)) for kind in ("opened", "closed", "changed", "removed")}
     counts = {"keys": F.count("*"), **whats, "change": F.sum(CHANGE), "hidden": F.sum(HIDDEN)}
-    facts = staged.agg(*[F.coalesce(value, F.lit(0)).alias(n) for n, value in counts.items()]).collect()[0].asDict()
+    facts = (
+        staged.agg(*[F.coalesce(value, F.lit(0)).alias(name) for name, value in counts.items()]).collect()[0].asDict()
+    )
     return staged.select(*map(quoted, list(types)[:-4])), facts
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #b1fca679
@@ -330,34 +340,34 @@ def stage_versions(
     spark: SparkSession,
     scd2: Scd2State,
     transaction: Transaction,
-    found: DataFrame,  # of `compared`
+    versions: DataFrame,  # of `compared`
     bytes: int,  # of the raw files before compression
     built: Scd2Position,  # except the number of current versions
 ) -> PendingVersions:
     "Stage the whole table, the changed versions, or only the position."
-    there, schema, key = scd2.there, transaction.schema, transaction.key
-    url = f"{there.staging_dir(transaction)}/staged/versions"
-    rows, facts = _put_aside(spark, _by_key(found, key, bytes), url, schema)
+    lake_table, schema, key = scd2.there, transaction.schema, transaction.key
+    url = f"{lake_table.staging_dir(transaction)}/staged/versions"
+    rows, facts = _put_aside(spark, _by_key(versions, key, bytes), url, schema)
     built = replace(built, current=built.current + facts["change"])
     transaction = replace(transaction, position=built.to_json())
     if scd2.built is None:
-        pending = there.replace(spark, rows, transaction, facts["keys"], bytes)
+        pending = lake_table.replace(spark, rows, transaction, facts["keys"], bytes)
     elif facts["keys"] or schema != scd2.head.schema:
         folded = FoldResult(keys=facts["keys"], writes=facts["keys"] - facts["removed"])
-        batch = Batch(url, key, schema, (tuple(c.name for c in schema),), False, folded)
-        pending = there.apply(spark, batch, transaction)
+        batch = Batch(url, key, schema, (tuple(column.name for column in schema),), False, folded)
+        pending = lake_table.apply(spark, batch, transaction)
     else:
-        pending = there.commit_position(transaction, lambda: spark)
+        pending = lake_table.commit_position(transaction, lambda: spark)
     return PendingVersions(built, facts, pending)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #602d4cba
 def _check_unchanged(scd2: Scd2State, step: ChangeSpan, landing: str, archive: str) -> None:
     "Raises `CommitConflict` if a file that was read is gone or has changed."
     now = open_changelog(landing, scd2.table, archive=archive, position=scd2.mirror)
-    here = {f.path: f for f in (*now.load, *now.before, *now.changes)}
-    if other := [f.path for f in step.files if here.get(f.path) != f]:
+    present = {file.path: file for file in (*now.load, *now.before, *now.changes)}
+    if changed := [file.path for file in step.files if present.get(file.path) != file]:
         name = scd2.there.table
-        raise CommitConflict(f"{name}: {other[0]} is another file now, or gone; nothing was committed, begin again")
+        raise CommitConflict(f"{name}: {changed[0]} is another file now, or gone; nothing was committed, begin again")
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #409377ce
 def _build_step(
@@ -370,21 +380,21 @@ def _build_step(
     listed_at: float,  # epoch seconds
 ) -> PendingVersions:
     "Read files, build versions, stage them."
-    old = scd2.built
+    before = scd2.built
     how = spec_of(scd2, step, files, *chosen)
-    check_sound(spark, {f.path: files.urls[f.path] for f in files.footers}, files.bytes)
+    check_sound(spark, {file.path: files.urls[file.path] for file in files.footers}, files.bytes)
     facts = look(read_changes(spark, files), how)
     by_sequence, highest = ordered(scd2, step, how, facts)
     how = replace(how, by_sequence=bool(by_sequence))
-    count = (old.files if old and old.position.load == step.number else 0) + len(step.new) - len(step.revised)
-    at, current = next_scd2_position(scd2.past, step, old, listed_at), old.current if old else 0
+    count = (before.files if before and before.position.load == step.number else 0) + len(step.new) - len(step.revised)
+    position, current = next_scd2_position(scd2.past, step, before, listed_at), before.current if before else 0
     order = (how.clock.stamp, how.clock.sequence, by_sequence, highest)
-    built = Scd2Position(at, count, current, how.load_time, *chosen, *order)
-    found = new_versions(spark, scd2, step, files, how, facts)
+    built = Scd2Position(position, count, current, how.load_time, *chosen, *order)
+    versions = new_versions(spark, scd2, step, files, how, facts)
     settings = (version_schema(str(scd2.table), files.schema), (*how.key, FROM))
-    anew = "" if old else scd2.item.op_column
+    anew = "" if before else scd2.item.op_column
     transaction = Transaction(scd2.head, {}, run, *settings, op_column=anew)
-    pending = stage_versions(spark, scd2, transaction, found, files.bytes, built)
+    pending = stage_versions(spark, scd2, transaction, versions, files.bytes, built)
     bad = f"{scd2.table}: {facts['bad']:,} rows that cannot be read, or lack a known Op or their key, are not applied"
     return replace(pending, notes=(bad,) * bool(facts["bad"]))
 
@@ -414,24 +424,24 @@ class Increment:
 # %% ../../notebooks/11_scd2/03_update.ipynb #cf3a54cb
 def _counted(done: _Done) -> dict[str, int]:
     "Counts of versions by what happened to them."
-    of, size = done.counts, done.written.bytes_written
-    rebuilt = of["changed"] + of["removed"]
-    return {n: of[n] for n in ("opened", "closed", "hidden")} | {"rebuilt": rebuilt, "bytes_written": size}
+    counts, size = done.counts, done.written.bytes_written
+    rebuilt = counts["changed"] + counts["removed"]
+    return {name: counts[name] for name in ("opened", "closed", "hidden")} | {"rebuilt": rebuilt, "bytes_written": size}
 
 
 def _reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Increment:
     "An increment in words, for a person."
     head, name = scd2.there.head(), str(scd2.there.table)
     built = done.built if done else scd2.built
-    of, notes = _counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
-    what = "{opened:,} versions opened, {closed:,} closed, {rebuilt:,} rebuilt"
-    words = what.format(**of) if done else "nothing new"
+    counts, notes = _counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
+    template = "{opened:,} versions opened, {closed:,} closed, {rebuilt:,} rebuilt"
+    words = template.format(**counts) if done else "nothing new"
     verdict = Verdict.ATTENTION if notes else Verdict.OK if done else Verdict.NOTHING
-    said = {"position": str(built.position), "clock": str(built.clock), "current": built.current} if built else {}
-    said |= {"versions": head.rows, "commit": head.number} if head else {}
-    files = {n: len(getattr(step, n)) for n in ("load", "ended", "new", "late", "reapplied")}
+    facts = {"position": str(built.position), "clock": str(built.clock), "current": built.current} if built else {}
+    facts |= {"versions": head.rows, "commit": head.number} if head else {}
+    files = {kind: len(getattr(step, kind)) for kind in ("load", "ended", "new", "late", "reapplied")}
     common = (name, scd2.there.location, verdict, f"{name}: {words}", files)
-    return Increment(*common, **of, **said, notes=notes, gaps=scd2.past.gaps)
+    return Increment(*common, **counts, **facts, notes=notes, gaps=scd2.past.gaps)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #097f6009
 def update_versions(
@@ -452,16 +462,16 @@ def update_versions(
 ) -> Increment:
     "One increment. Raises `UnknownTable`, `BadSetting`, `Refused`, `NoPast`, `CommitConflict`: nothing is committed."
     store, ref, now = open_state(state, landing), TableRef.parse(table), time.time()
-    with decided_by(lambda *asked: store.decide(ref, *asked)):
-        at = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
-        chosen, step = settings_of(at, ignored, time_column), step_of(at, landed, settle)
+    with decided_by(lambda *arguments: store.decide(ref, *arguments)):
+        scd2 = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
+        chosen, step = settings_of(scd2, ignored, time_column), step_of(scd2, landed, settle)
         if not step.has_work:
-            return _reported(at, step, None)
-        files = files_of(at, step)  # what is refused is said before Spark is started
-        session = spark() if spark else open_session(places=(landing, at.there.location), format=at.there.format)
-        pending = _build_step(session, at, step, files, run, chosen, now if landed else at.mirror.listed_at)
-        _check_unchanged(at, step, landing, archive)
-        return _reported(at, step, pending.commit())
+            return _reported(scd2, step, None)
+        files = files_of(scd2, step)  # what is refused is said before Spark is started
+        session = spark() if spark else open_session(places=(landing, scd2.there.location), format=scd2.there.format)
+        pending = _build_step(session, scd2, step, files, run, chosen, now if landed else scd2.mirror.listed_at)
+        _check_unchanged(scd2, step, landing, archive)
+        return _reported(scd2, step, pending.commit())
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #bf58bca3
 def read_versions(
@@ -473,16 +483,16 @@ def read_versions(
 ) -> DataFrame:  # Op, the source's columns, valid_from, valid_to, is_current, position, position_to, file and row
     "All versions of all keys. Raises `Refused`, `LookupError`."
     name = versions_of(TableRef.parse(table))
-    there = open_lake(TableItem(name, format=format), lake, catalog)
-    if scd2_position_of(name, there.head()) is None:
+    lake_table = open_lake(TableItem(name, format=format), lake, catalog)
+    if scd2_position_of(name, lake_table.head()) is None:
         raise LookupError(f"{name}: no type-2 table in {lake}: {Advice.SCD2(table)}")
-    return there.read(spark)
+    return lake_table.read(spark)
 
 
 def valid_at(
     versions: DataFrame,
-    at: datetime,  # UTC
+    moment: datetime,  # UTC
 ) -> DataFrame:  # the same columns
     "The versions that were valid at a moment, at most one per key."
-    then = instant(at)
-    return versions.where((F.col(FROM) <= then) & (F.col(TO).isNull() | (F.col(TO) > then)))
+    limit = instant(moment)
+    return versions.where((F.col(FROM) <= limit) & (F.col(TO).isNull() | (F.col(TO) > limit)))

@@ -38,12 +38,13 @@ def version_schema(
     schema: Schema,  # the source's columns
 ) -> Schema:  # of versions
     "The source's columns and ours. Raises `Refused` if a name is taken, in upper or lower case."
-    ours = {c.name for c in ADDED}
-    taken = [c.name for c in schema if c.name.lower() in ours]
-    if taken:
+    added = {column.name for column in ADDED}
+    clashes = [column.name for column in schema if column.name.lower() in added]
+    if clashes:
         raise Refused(
-            f"{table}: the source has a column {taken[0]}, a name that a type-2 table needs for itself "
-            f"({', '.join(c.name for c in ADDED)}). Rename it in the task's mapping, or do without a type-2 table"
+            f"{table}: the source has a column {clashes[0]}, a name that a type-2 table needs for itself "
+            f"({', '.join(column.name for column in ADDED)}). Rename it in the task's mapping, or do without a type-2 "
+            "table"
         )
     return (*schema, *ADDED)
 
@@ -63,8 +64,8 @@ class Scd2Spec:
     def compared(self) -> list[str]:
         "Columns in which versions differ."
         ordering = filter(None, (self.clock.stamp, self.clock.sequence))
-        apart = {*self.key, *self.ignored, *ordering}
-        return [c.name for c in self.schema if c.name not in apart]
+        excluded = {*self.key, *self.ignored, *ordering}
+        return [column.name for column in self.schema if column.name not in excluded]
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-012
 AT, TIME, BEGINS = "_cdc_at", "_cdc_time", "_cdc_begins"  # place, time; a life begins with this row
@@ -102,9 +103,9 @@ def lines_of(
     rows = rows.withColumns({AT: order, _IS_NEW: ~kind.endswith("again"), KIND: F.substring(kind, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     time = F.when(is_load, load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))
-    found = {TIME: time, **carried(sets, is_marked=UNLOGGED in rows.columns)}
+    facts = {TIME: time, **carried(sets, is_marked=UNLOGGED in rows.columns)}
     moves = [MOVE, RUN] if MOVE in rows.columns else []
-    return rows.withColumns(found).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *found, *moves)
+    return rows.withColumns(facts).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *facts, *moves)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-016
 def _lines_again(
@@ -113,15 +114,15 @@ def _lines_again(
     how: Scd2Spec,
 ) -> DataFrame:  # as `lines_of`
     "Versions as the changes that they come from."
-    at = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
-    told = {f"{SET}{i}": struct({n: quoted(n) for n in names}) for i, (_, names) in enumerate(sets)}
+    order = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
+    groups = {f"{SET}{i}": struct({name: quoted(name) for name in names}) for i, (_, names) in enumerate(sets)}
     begun = {AT: F.col(BEGAN), TIME: F.col(FROM), _IS_NEW: F.lit(False), BEGINS: F.lit(True)}
-    whole = versions.withColumns({**begun, **told, _LIFE: F.lead(BEGAN).over(at)})
+    full = versions.withColumns({**begun, **groups, _LIFE: F.lead(BEGAN).over(order)})
     keep = [*map(quoted, how.key), AT, TIME, _IS_NEW, BEGINS]
-    dies = whole.where((F.col(_ENDED) < F.col(START)) & ~F.col(_ENDED).eqNullSafe(F.col(_LIFE)))
+    dies = full.where((F.col(_ENDED) < F.col(START)) & ~F.col(_ENDED).eqNullSafe(F.col(_LIFE)))
     ends = {AT: F.col(_ENDED), TIME: F.col(TO), BEGINS: F.lit(False)}
     dead = dies.withColumns(ends).select(*keep, F.lit("D").alias(OP))
-    return whole.select(*keep, OP, FILE, ROW, *told).unionByName(dead, allowMissingColumns=True)
+    return full.select(*keep, OP, FILE, ROW, *groups).unionByName(dead, allowMissingColumns=True)
 
 
 def implied_deletes(
@@ -131,8 +132,8 @@ def implied_deletes(
 ) -> DataFrame:  # as `lines_of`, without what is told
     "The deletions that a load implies: keys that were there before, and that it does not bring."
     time = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
-    ours = {OP: F.lit("D"), AT: F.lit(f"{load:06d}/0"), TIME: time, _IS_NEW: F.lit(True), BEGINS: F.lit(False)}
-    return keys.select(*map(quoted, how.key)).distinct().withColumns(ours)
+    added = {OP: F.lit("D"), AT: F.lit(f"{load:06d}/0"), TIME: time, _IS_NEW: F.lit(True), BEGINS: F.lit(False)}
+    return keys.select(*map(quoted, how.key)).distinct().withColumns(added)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-019
 _THERE = "_cdc_there"  # a struct of nothing else is still none where it is null
@@ -149,24 +150,26 @@ def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame
     "The row after each change, its compared and its ignored columns; null if there is no row."
     lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
     lived = lives.over(_line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(_line(how).rowsBetween(FIRST, -1))
-    told = lines.withColumn(_LIFE, lived)
+    states = lines.withColumn(_LIFE, lived)
     life = Window.partitionBy(*map(quoted, how.key), _LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
-    told = told.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
-    of = {name: f"{SET}{i}.{quoted(name)}" for i, (_, names) in enumerate(sets) for name in names}
-    of |= {k: quoted(k) for k in how.key}
-    parts = {_STATE: [c.name for c in how.schema], _SAME: how.compared, LATER: how.ignored}
-    structs = {n: struct({_THERE: "true", **{c: of[c] for c in names}}) for n, names in parts.items()}
-    return told.withColumns({n: F.when(F.col(OP) != "D", struct) for n, struct in structs.items()})
+    states = states.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
+    values = {name: f"{SET}{i}.{quoted(name)}" for i, (_, names) in enumerate(sets) for name in names}
+    values |= {key: quoted(key) for key in how.key}
+    parts = {_STATE: [column.name for column in how.schema], _SAME: how.compared, LATER: how.ignored}
+    structs = {
+        part: struct({_THERE: "true", **{column: values[column] for column in names}}) for part, names in parts.items()
+    }
+    return states.withColumns({part: F.when(F.col(OP) != "D", struct) for part, struct in structs.items()})
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-021
 def _differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
     "Changes whose row differs from the row before in the compared columns; no row equals no row."
-    told = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(_line(how))))
+    marked = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(_line(how))))
     if how.ignored:
         runs = F.sum(F.col(DIFFERS).cast("int")).over(_line(how).rowsBetween(FIRST, UNTIL))
         run = Window.partitionBy(*map(quoted, how.key), SPAN).orderBy(AT).rowsBetween(FIRST, Window.unboundedFollowing)
-        told = told.withColumn(SPAN, runs).withColumn(LATER, F.last(LATER).over(run))
-    return told.where(DIFFERS)
+        marked = marked.withColumn(SPAN, runs).withColumn(LATER, F.last(LATER).over(run))
+    return marked.where(DIFFERS)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-023
 HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over in the moment in which they began
@@ -192,9 +195,9 @@ def build_versions(
     ends = {TO: F.lead(TIME).over(_line(how)), _ENDED: F.lead(AT).over(_line(how))}
     alive = begun.withColumns(ends).where(F.col(_SAME).isNotNull())
     later = {name: F.col(LATER).getField(name) for name in how.ignored}
-    source = [later.get(c.name, F.col(_STATE).getField(c.name)).alias(c.name) for c in how.schema]
-    ours = [F.col(TIME).alias(FROM), TO, F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN), _ENDED]
-    return alive.select(OP, *source, *ours, FILE, ROW, HIDDEN)
+    source = [later.get(column.name, F.col(_STATE).getField(column.name)).alias(column.name) for column in how.schema]
+    added = [F.col(TIME).alias(FROM), TO, F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN), _ENDED]
+    return alive.select(OP, *source, *added, FILE, ROW, HIDDEN)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-025
 _RANK = "_cdc_rank"
@@ -222,18 +225,21 @@ CHANGE = "_cdc_current"  # by how many current versions there are more
 _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 
-def _compared(new: DataFrame, old: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
+def _compared(new: DataFrame, before: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written to turn the old versions into the new ones."
-    at, names = [*how.key, FROM], old.columns
+    identity, names = [*how.key, FROM], before.columns
     row = struct({name: quoted(name) for name in names})
-    ours = new.select(*map(quoted, at), row.alias(_OURS), HIDDEN)
-    both = ours.join(old.select(*map(quoted, at), row.alias(_THEIRS)), at, "full_outer")
-    is_now, was = (F.coalesce(F.col(f"{side}.{CURRENT}"), F.lit(False)) for side in (_OURS, _THEIRS))
-    what = F.when(F.col(_OURS).isNull(), "removed").when(F.col(_THEIRS).isNull(), "opened")
-    told = {WHAT: what.when(was & ~is_now, "closed").otherwise("changed"), CHANGE: is_now.cast("int") - was.cast("int")}
-    written = both.where(~F.col(_OURS).eqNullSafe(F.col(_THEIRS))).withColumns(told)
+    fresh = new.select(*map(quoted, identity), row.alias(_OURS), HIDDEN)
+    joined = fresh.join(before.select(*map(quoted, identity), row.alias(_THEIRS)), identity, "full_outer")
+    is_now, was_current = (F.coalesce(F.col(f"{side}.{CURRENT}"), F.lit(False)) for side in (_OURS, _THEIRS))
+    kind = F.when(F.col(_OURS).isNull(), "removed").when(F.col(_THEIRS).isNull(), "opened")
+    facts = {
+        WHAT: kind.when(was_current & ~is_now, "closed").otherwise("changed"),
+        CHANGE: is_now.cast("int") - was_current.cast("int"),
+    }
+    written = joined.where(~F.col(_OURS).eqNullSafe(F.col(_THEIRS))).withColumns(facts)
     row = F.coalesce(_OURS, _THEIRS)
-    return written.select(*[row.getField(n).alias(n) for n in names], HIDDEN, *told)
+    return written.select(*[row.getField(column).alias(column) for column in names], HIDDEN, *facts)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-027
 def extend_versions(
@@ -244,8 +250,8 @@ def extend_versions(
     how: Scd2Spec,
 ) -> DataFrame:  # of `_compared`
     "The existing versions, changed by new changes."
-    old = _reaching(versions, starts, how)
+    reached = _reaching(versions, starts, how)
     since = lines.join(starts, list(how.key)).where(F.col(AT) >= F.col(START)).drop(START)
-    before = _lines_again(old.where(F.col(BEGAN) < F.col(START)), sets, how)
+    before = _lines_again(reached.where(F.col(BEGAN) < F.col(START)), sets, how)
     new = build_versions(since.unionByName(before, allowMissingColumns=True), sets, how)
-    return _compared(new, old.drop(START), how)
+    return _compared(new, reached.drop(START), how)
