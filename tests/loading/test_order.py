@@ -408,7 +408,7 @@ def test_where_one_row_lacks_the_sequence_the_files_decide(tmp_path, spark):
 def test_a_timestamp_column_never_decides(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA).set(key="id")
     stamped = DmsSettings(timestamp_column="dms_ts")
-    w.load([(1, "old")], settings=stamped, at=moment_of("2030-01-01"))
+    w.load([(1, "old")], settings=stamped, moment=moment_of("2030-01-01"))
     w.changes(1, [("U", 1, "x"), ("U", 1, "newest")], settings=stamped, commits=[moment_of("2029-01-01"), moment_of("2018-01-01")])
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "newest")]
 
