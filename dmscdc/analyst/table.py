@@ -226,7 +226,6 @@ class Table:
         lines = [line for line in RunLog(self.config.runs).lines() if line.get("table") == self.name]
         return answer_of(f"runs of {self.name}", reversed(lines), _RUNS)
 
-    @in_python()
     def reconcile(self) -> str:
         "Compare the table with the `source` of the settings: the words of the proof. By Spark."
         from dmscdc.service.schedule import run_proofs

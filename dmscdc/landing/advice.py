@@ -28,11 +28,8 @@ class Advice(Word):
 
     ACCEPT = "table accept {table}", "says that the table is right as it is"
     COLUMNS = "table columns {table} {options}", "tells the definition of a table"
-    DOCTOR = "doctor", "says what will hurt, and what mends it"
     FORGET = "table forget {table}", "takes a table out of the state"
-    INIT = "init {options}", "writes the settings of a folder"
     LIST = "table list", "shows all tables and their settings"
-    MAINTAIN_RUNS = "maintain runs", "thins old reports"
     MIGRATE = "table migrate {table} --format {format}", "moves a table to another format"
     PASS = "pass", "brings all tables up to date", "lake.run_pass()"
     PASS_ONLY = "pass --only {table}", "brings a table up to date", "lake.run_pass({table!r})"

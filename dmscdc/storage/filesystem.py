@@ -224,7 +224,7 @@ def _configured() -> Credentials:
     if provider is None:
         raise PermissionError("no AWS credentials were found: set AWS_PROFILE, or run aws configure")
     now = provider.get_frozen_credentials()
-    # AWS's own address is left out: Arrow and Spark then choose it by region, with its dual-stack and FIPS variants.
+    # AWS's own address is left out: Arrow and Spark choose it by region.
     endpoint = own_endpoint(s3.meta.endpoint_url, region)
     return Credentials(region, endpoint, now.access_key, now.secret_key, now.token or "", provider.method)
 

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..capture.writer import change_name
-from ..errors import AlreadyExists, Busy, Unreadable
-from ..landing.files import TableRef, parse_name
+from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
+from ..landing.files import TableRef, is_sound, parse_name
 from ..storage.log_store import BucketLogStore, LogStore, open_store
 from .stage import put_table
 
@@ -83,7 +83,7 @@ def _check(table: TableRef, changes: pa.Table) -> None:
     "Raises `Unreadable` for rows that are no changes."
     if changes.column_names[:1] != ["Op"]:
         raise Unreadable(f"{table}: the first column of changes is Op, these begin with {changes.column_names[:1]}")
-    is_known = pc.is_in(changes["Op"], pa.array(_OPERATIONS))
+    is_known = pc.is_in(changes["Op"].cast(pa.string()), pa.array(_OPERATIONS))
     if not pc.all(is_known).as_py():
         place = is_known.to_pylist().index(False)
         operation = changes["Op"][place].as_py()
@@ -102,7 +102,9 @@ def stage_changes(
     landing: str,  # a folder, or s3://bucket/prefix
     lake: str,  # where the positions are kept, below _dmscdc
 ) -> StagedFile | None:  # None where nothing has come
-    "Write what a source tells beyond the last call as a change file. Raises `Busy`, `Unreadable`."
+    "Write what a source has beyond the last call as a change file. Raises `BadSetting`, `Busy`, `Unreadable`."
+    if not all(map(is_sound, (source.name, table.schema, table.name))):
+        raise BadSetting(f"{table}: the source {source.name!r} and its table name folders, and one of them is no name")
     store = open_store(lake)
     folder = f"_dmscdc/_sources/{source.name}/{table.schema}/{table.name}"
     newest = _newest(store, folder)

@@ -382,7 +382,7 @@ def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
 
 def test_every_advice_is_a_command_with_arguments_and_options_that_there_are():
     facts = {"old": "a", "new": "b", "file": "20181215-100311204.parquet", "format": "delta"}
-    options = {Advice.SET: "--key id", Advice.COLUMNS: "--ddl FILE", Advice.INIT: "--landing FOLDER --lake FOLDER"}
+    options = {Advice.SET: "--key id", Advice.COLUMNS: "--ddl FILE"}
     for advice in Advice:
         _, *words = shlex.split(advice("sampledb.odd name", options.get(advice, ""), **facts))
         command = typer.main.get_command(app)
