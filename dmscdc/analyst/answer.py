@@ -93,12 +93,12 @@ class Answer:
         title = f"<p><strong>{escape(self.title)}</strong></p>"
         return f'<div class="{AS_IT_IS}">{title}<div style="overflow-x: auto">{table}</div>{notes}</div>'
 
-
+# %% ../../notebooks/18_analyst/01_answer.ipynb #a26f0733
 def _text(value: object) -> str:
     "A value as it is shown; nothing where there is none."
     return "" if value is None else str(value)
 
-
+# %% ../../notebooks/18_analyst/01_answer.ipynb #8e4e2dd5
 def _collected(frame: DataFrame) -> pa.Table:
     "All rows of a frame of Spark; Spark 3.5 knows the way by pandas only."
     if hasattr(frame, "toArrow"):

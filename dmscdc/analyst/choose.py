@@ -65,7 +65,7 @@ class Choice:
             self.values[name] = typed if is_text else literal_eval(typed)
         self.show()
 
-
+# %% ../../notebooks/18_analyst/04_choose.ipynb #e45e7df4
 def choose(
     line: str,  # an expression with gaps, like "lake[{table}].changes()"
     names: Mapping[str, Any],  # that the line may use: {"lake": lake}
@@ -81,7 +81,7 @@ def choose(
     chosen.show()
     return chosen
 
-
+# %% ../../notebooks/18_analyst/04_choose.ipynb #0f6a89eb
 def _fields(chosen: Choice, gaps: Mapping[str, Any]) -> Any:
     "A list or a field for each gap; None where ipywidgets is not installed."
     try:

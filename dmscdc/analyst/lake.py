@@ -101,7 +101,7 @@ class Lake:
     def _repr_html_(self) -> str:
         return self.tables()._repr_html_()
 
-
+# %% ../../notebooks/18_analyst/03_lake.ipynb #018ef515
 def open_lake(
     folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or a demo's
     **settings: Any,  # that win over the file: landing="s3://…", lake="s3://…"

@@ -235,7 +235,7 @@ class Table:
     def __repr__(self) -> str:
         return self.plan()
 
-
+# %% ../../notebooks/18_analyst/02_table.ipynb #f598dd2b
 def position(
     one: int | str | None,  # a commit, a change file, "load", or a moment; None: all that has landed
 ) -> dict[str, Any]:

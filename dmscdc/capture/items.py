@@ -29,7 +29,7 @@ def number_text(value: str) -> str:
     "A number as its digits, without an exponent."
     return value if value.isdigit() else format(Decimal(value), "f")
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #6c74c156
 def json_text(typed: Mapping[str, Any]) -> str:
     "A typed value as JSON; bytes as Base64, numbers with all their digits."
     ((kind, value),) = typed.items()
@@ -45,12 +45,12 @@ def json_text(typed: Mapping[str, Any]) -> str:
         return object_text({name: json_text(value[name]) for name in value})
     return json.dumps(None if kind == "NULL" else bytes_text(value), ensure_ascii=False)
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #0162dda8
 def object_text(parts: Mapping[str, str]) -> str:  # values as JSON
     "A JSON object, sorted by name."
     return f"{{{', '.join(f'{json.dumps(name, ensure_ascii=False)}: {parts[name]}' for name in sorted(parts))}}}"
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #227dd595
 def bytes_text(value: Any) -> Any:
     "Bytes, as boto3 gives them, in Base64 as records have them; also in lists and maps."
     if isinstance(value, (list, set)):
@@ -59,7 +59,7 @@ def bytes_text(value: Any) -> Any:
         return {name: bytes_text(element) for name, element in value.items()}
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #93a27a98
 def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or None
     "A typed value as a column holds it."
     ((kind, value),) = typed.items()
@@ -79,7 +79,7 @@ def is_free(name: str) -> bool:
     "Whether an attribute can be a column of its own, in any case of letters. BI_ begins before images of DMS."
     return name.lower() not in _OURS and not name.lower().startswith(_BEGIN_OURS)
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #43d58a78
 def columns_of(
     items: Iterable[Mapping[str, Any]],
     known_columns: Mapping[str, str],  # of earlier items
@@ -99,7 +99,7 @@ def columns_of(
                 lower_names.add(name.lower())
     return columns
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #9f79d944
 def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
     "Whether a value fits a column, and how it is held there."
     value = plain(typed)
@@ -114,7 +114,7 @@ def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
     except (ValueError, TypeError, ArithmeticError):
         return False, None
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #bf1637f3
 def row_of(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     "An item as a row: its columns, and in `_rest` what has none."
     row, unfit = {}, {}
@@ -136,12 +136,12 @@ def scan(
     for page in pages:
         yield from page["Items"]
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #9a37c346
 def _sql_value(value: Any) -> Any:
     "A value as SQLite takes it: numbers and moments as texts, with all their digits."
     return value if value is None or isinstance(value, (str, bytes, bool)) else str(value)
 
-
+# %% ../../notebooks/03_capture/05_items.ipynb #9bf1cadf
 def write_rows(
     db: sqlite3.Connection,
     name: str,  # of the new table

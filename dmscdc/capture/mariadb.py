@@ -54,7 +54,7 @@ def catalog_word(
         return "boolean" if declared.lower() == "bit(1)" else "binary"
     return type_word(declared) if kind in _NUMBERS | _TIMES else ""
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #560daa0b
 _LOGGED = {  # FIELD_TYPE of the log: our word
     1: "tinyint",
     2: "smallint",
@@ -105,7 +105,7 @@ def loaded_value(
         return None
     return value
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #52f1f9c2
 def logged_value(
     value: Any,  # as pymysqlreplication has it
     column: Any,  # of the table map
@@ -127,7 +127,7 @@ def logged_value(
         return value.ljust(column.max_length, b"\0") if column.type == _FIXED else value
     return value
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #21932dfe
 def _clock_text(span: timedelta, digits: int) -> str:
     "A TIME as the server writes it: -838:59:59.000000 at most."
     seconds, microseconds = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
@@ -151,7 +151,7 @@ class _NoPlainPassword:
 
         raise pymysql.OperationalError(2059, "the server asks for the password in plain text, which is not sent")
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #b27483ac
 @dataclass(frozen=True)
 class MariaSource:
     "A database of a MariaDB server."
@@ -200,7 +200,7 @@ class MariaSource:
         except pymysql.MySQLError as error:
             raise SourceRefused(f"{self.place}/{self.database} cannot be reached: {error.args[-1]}") from None
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #c8d8362e
 @contextmanager
 def _in_words(source: MariaSource) -> Iterator[None]:
     "What the server refuses is said in a sentence, with the rights that are needed."
@@ -213,7 +213,7 @@ def _in_words(source: MariaSource) -> Iterator[None]:
         lacks = error.args[0] in (1044, 1045, 1142, 1227)  # access denied, in general or to one thing
         raise SourceRefused(f"{source.place}: {error.args[-1]}{rights if lacks else ''}") from None
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #7b4a35d8
 def check_server(
     source: MariaSource,
 ) -> None:
@@ -232,7 +232,7 @@ def quoted(name: str) -> str:  # in SQL
     "An identifier in backquotes."
     return "`" + name.replace("`", "``") + "`"
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #d1f12ba0
 def table_names(
     source: MariaSource,
 ) -> list[str]:
@@ -245,7 +245,7 @@ def table_names(
         )
         return [name for (name,) in cursor.fetchall()]
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #e539444a
 def columns_of(
     cursor: Any,  # on the database
     source: MariaSource,
@@ -267,7 +267,7 @@ def columns_of(
     )
     return declared, [name for (name,) in cursor.fetchall()]
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #a3ebb63c
 def load_table(
     source: MariaSource,
     landing: str | Path,  # the folder above the schemas
@@ -286,7 +286,7 @@ def load_table(
     ref = TableRef(source.folder or source.database, table)
     return write_load_set(landing, ref, _typed(ref, rows, words), settings, moment=now, time=now)
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #e73996cb
 def _typed(table: TableRef, rows: Sequence, words: Mapping[str, str]) -> Any:
     try:
         return typed_rows(rows, words)
@@ -307,14 +307,14 @@ class LoggedChange:
     sequence: str  # 35 digits
     begin: tuple[str, int]  # file and position of the log from which its transaction is read again
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #b4abc186
 @dataclass(frozen=True)
 class Emptied:
     "A table lost all its rows by TRUNCATE, which no row event tells."
 
     table: str
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #71c3a45d
 _TRUNCATE = re.compile(
     r"\s*(?:/\*.*?\*/\s*)*TRUNCATE\s+(?:TABLE\s+)?(?:`?(?P<schema>[^`.\s]+)`?\s*\.\s*)?`?(?P<table>[^`\s;]+)`?",
     re.IGNORECASE | re.DOTALL,
@@ -370,7 +370,7 @@ def read_log(
             words = f"the log of {source.place} cannot be read from {place[0]} on: {error.args[-1]}"
             raise SourceRefused(words) from None
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #b9d12246
 _SERVER_ID = 1_000_000 + os.getpid() % 1_000_000  # among the replicas of the server
 
 
@@ -380,11 +380,11 @@ def _check_query(query: str, event: Any, source: MariaSource) -> None:
     if is_ours and re.match(r"XA\s|(INSERT|UPDATE|DELETE|REPLACE|LOAD)\s", query, re.IGNORECASE):
         raise SourceRefused(f"the log of {source.place} has a statement instead of rows: {query[:100]!r}")
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #661d3655
 def _text(query: str | bytes) -> str:
     return query.decode("utf-8", "replace") if isinstance(query, bytes) else query
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #8586bc36
 def _emptied(query: str, event: Any, source: MariaSource) -> list[Emptied]:
     "The table of a TRUNCATE."
     _check_query(query, event, source)
@@ -393,7 +393,7 @@ def _emptied(query: str, event: Any, source: MariaSource) -> list[Emptied]:
         return []
     return [Emptied(match["table"])]
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #2850d736
 def _changes(
     waiting: Iterable[tuple[str, Any, tuple[str, int]]],  # op, event, where it ends
     commit: datetime,
@@ -410,7 +410,7 @@ def _changes(
             counter = int(file.rpartition(".")[2]) % 10**4 * 10**15 + position * 10**5 + number
             yield LoggedChange(event.table, op, values, before, words, commit, change_sequence(commit, counter), begin)
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #17ad0f25
 def _row(columns: Sequence[Any], values: Mapping[str, Any], none_sources: Mapping[str, str]) -> dict[str, Any]:
     return {column.name: logged_value(values[column.name], column, none_sources.get(column.name)) for column in columns}
 
@@ -494,7 +494,7 @@ class _Capture:
         self.columns[table] = [*known_columns, *[name for name in words if name not in known_columns]]
         return {name: words[name] for name in self.columns[table]}
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #9771b4e8
 def _newest_place(source: MariaSource) -> tuple[str, int]:
     "The end of the log."
     with closing(source.connect()) as db, db.cursor() as cursor:
@@ -502,13 +502,13 @@ def _newest_place(source: MariaSource) -> tuple[str, int]:
         file, position, *_ = cursor.fetchone()
     return file, int(position)
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #e4f78fdc
 def _value_of(change: LoggedChange, column: str, key: Sequence[str]) -> Any:
     "A value of a change. A key that an update leaves is in its old row, where the log has only what changed."
     value = change.values[column]
     return change.before[column] if value is NOT_LOGGED and column in key and change.before else value
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #1a2cd7ad
 def _batches(
     waiting: Sequence[tuple[datetime, LoggedChange]],
     limit: int,
@@ -528,13 +528,13 @@ def _batches(
     if with_rest and start < len(waiting):
         yield waiting[start:]
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #d0eff111
 def _remove(folder: Path) -> None:
     "All objects of a table, as DMS removes them when the table is truncated (guide, limits of S3)."
     for path in sorted(folder.rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #d78aaa65
 def capture(
     source: MariaSource,
     landing: str | Path,  # the folder above the schemas
@@ -553,7 +553,7 @@ def capture(
         check_server(source)
         return _followed(_Capture(source, landing, settings, Path(position)), stop, poll, clock, on_files)
 
-
+# %% ../../notebooks/03_capture/06_mariadb.ipynb #9dea2c53
 def _followed(
     work: _Capture,
     stop: threading.Event | None,

@@ -95,7 +95,7 @@ def _wrong(
     named = f"{API[name]} ({name})" if name in API else name
     return BadSetting(f"{named}: expected {expected}, found {value!r}")
 
-
+# %% ../../notebooks/03_capture/01_settings.ipynb #573d466d
 def _check(settings: Mapping[str, Any]) -> None:
     "Raises `BadSetting` for values that DMS would refuse, alone or together."
     for name, allowed in CHOICES.items():
@@ -186,7 +186,7 @@ def _attributes(
         raise BadSetting(f"extra connection attributes: expected name=value;name=value, found {odd[0]!r}")
     return {name.strip(): value for name, _, value in (part.partition("=") for part in parts)}
 
-
+# %% ../../notebooks/03_capture/01_settings.ipynb #4854db49
 def _endpoint(document: dict[str, Any]) -> dict[str, Any]:
     "The one S3 target. Raises `BadSetting`."
     endpoints = document["Endpoints"] if isinstance(document["Endpoints"], list) else [document["Endpoints"]]

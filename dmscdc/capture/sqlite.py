@@ -68,7 +68,7 @@ def quoted(
     "An identifier in double quotes."
     return '"' + name.replace('"', '""') + '"'
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #0e5f7f31
 @contextmanager
 def transaction(
     db: sqlite3.Connection,  # opened with isolation_level=None
@@ -142,7 +142,7 @@ def columns_of(
     rows = db.execute(f"PRAGMA table_info({quoted(table)})")
     return [[name, type_word(declared)] for _, name, declared, *_ in rows]
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #69a8ac4f
 def key_of(
     db: sqlite3.Connection,  # of the source
     table: str,  # its name
@@ -185,7 +185,7 @@ def refresh(
     for table in tables:
         _refresh_table(db, table, triggers.count(table), log_new)
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #e60cc49f
 def _keep_triggers(db: sqlite3.Connection, tables: list[str]) -> list[str]:
     "Drops triggers of tables that were renamed or are no longer captured; returns the table of each that stays."
     present = db.execute(
@@ -205,7 +205,7 @@ def slots_of(
     "The value columns of the log, v0, v1, …, as many as the widest table needs."
     return [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)") if name.startswith("v")]
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #31890341
 def _last_shape(db: sqlite3.Connection, table: str) -> tuple[int, list[list[str]]] | None:
     "Number and columns of the newest shape of a table; None before the first refresh."
     stored = db.execute(
@@ -213,7 +213,7 @@ def _last_shape(db: sqlite3.Connection, table: str) -> tuple[int, list[list[str]
     ).fetchone()
     return stored and (stored[0], json.loads(stored[1]))
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #8edc6de4
 def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> int:
     "Adds value columns to the log if needed; returns the number of the shape."
     for slot in range(len(slots_of(db)), len(columns)):
@@ -258,7 +258,7 @@ def _complete_rows(db: sqlite3.Connection, table: str, last_shape: tuple, shape:
         (shape, table, old_number),
     )
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #c7342970
 def _log_rows(db: sqlite3.Connection, table: str, shape: int, columns: list[list[str]]) -> None:
     "Logs all rows of a table that was created during the capture as inserts, so it needs no load."
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
@@ -333,7 +333,7 @@ def _batches(rows: list[tuple], limit: int, with_rest: bool) -> Iterator[tuple[i
     if with_rest and start is not None:
         yield start, end
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #62252eb4
 def next_name(folder: Path, now: datetime, last_name: str | None, suffix: str) -> str:
     "A free name after the last one, for a file that is closed now."
     closed, tick = as_utc(now), timedelta(milliseconds=1)
@@ -372,7 +372,7 @@ def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
     if errors:
         raise WrongValue("; ".join(errors))
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #c2ee1dde
 _INFINITE = {"Inf": "9e999", "-Inf": "-9e999"}  # SQLite's quote() says what SQLite does not read
 
 
@@ -381,14 +381,14 @@ def _old_row(db: sqlite3.Connection, before: str | None, columns: Iterable[str])
     literals = [_INFINITE.get(text, text) for text in json.loads(before)] if before else ()
     return dict(zip(columns, db.execute(f"SELECT {', '.join(literals)}").fetchone())) if literals else None
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #ce2506dd
 def _logged(row: dict[str, Any], old_row: dict[str, Any] | None, key: Sequence[str], settings: DmsSettings) -> tuple:
     "The values of a row that the log has: of an update those that it changes, where the settings say so."
     quiet = [name for name in row if name not in key and {"*", name} & {*settings.changed_only}]
     unchanged = {name for name in quiet if old_row and name in old_row and old_row[name] == row[name]}
     return tuple(NOT_LOGGED if name in unchanged else value for name, value in row.items())
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #ad16734b
 def _write_batch(
     db: sqlite3.Connection, landing: Path, table: TableRef, file: str, shape: int, settings: DmsSettings
 ) -> list[Path]:  # none: another capture was faster
@@ -428,7 +428,7 @@ def _typed(
     except ValueError as error:
         raise WrongValue(_wrong(str(error), table, columns, rows, key, changes)) from error
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #50fa8013
 def _wrong(
     error: str, table: TableRef, columns: dict[str, str], rows: list[tuple], key: list[str], changes: Sequence[int]
 ) -> str:
@@ -542,7 +542,7 @@ def _load_tables(
         ]
         yield from _all_of([named, *loads])
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #b607ad85
 def _flush(
     source: SqliteSource, landing: str | Path, settings: DmsSettings, now: datetime, everything: bool
 ) -> Iterator[Path]:
@@ -567,7 +567,7 @@ def pending(source: SqliteSource) -> dict[str, int]:  # number of changes by tab
     with closing(source.connect()) as db:
         return dict(db.execute("SELECT source, count(*) FROM dmscdc_changes GROUP BY source ORDER BY source"))
 
-
+# %% ../../notebooks/03_capture/04_sqlite.ipynb #14cdbe86
 def unloaded(source: SqliteSource) -> list[str]:  # by name
     "Tables that need a full load: never loaded, or without triggers for some time."
     with closing(source.connect()) as db:

@@ -53,7 +53,7 @@ def in_zone(
     "A time as folders and file names of a task show it."
     return as_utc(moment).astimezone(ZoneInfo(zone)) if zone else as_utc(moment)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #a5adf6b3
 def change_name(
     closed: datetime,  # when the batch was closed; any zone
     suffix: str = "parquet",
@@ -146,7 +146,7 @@ def converter(
         return lambda value: _whole(value, kind)
     return next((convert for is_kind, convert in _CONVERSIONS if is_kind(kind)), lambda value: value)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #adca8007
 def value_of(
     value: Any,  # as in an example or in SQLite: text, number, bytes, date or None
     kind: pa.DataType,  # of the column
@@ -163,7 +163,7 @@ def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal:
         raise ValueError("too many digits")
     return exact
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #fa7b50de
 def _whole(value: Any, kind: pa.DataType) -> int:
     "A whole number in the type's range; 3.5 is refused, not cut."
     if (number := int(value)) != (value if isinstance(value, float) else number):
@@ -186,7 +186,7 @@ def moment_of(
         value = datetime.fromisoformat(text)
     return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #65412f27
 def _day(value: Any) -> date:
     "A day; plain ISO days are read quickly."
     if isinstance(value, str) and len(value) == 10:
@@ -292,7 +292,7 @@ def _images(
     images = typed_rows(rows, kinds)
     return _changed_keys(images, data, key) if kinds and key and settings.key_only_deletes else images
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #087950cb
 def _changed_keys(images: pa.Table, data: pa.Table, key: Sequence[str]) -> pa.Table:
     "What PostgreSQL logs of an old row: the key, if it has changed."
     pairs = [zip(images[name].to_pylist(), data[name].to_pylist()) for name in key]
@@ -346,7 +346,7 @@ def change_columns(
     )
     return columns.filter(pa.array([_is_kept(op, settings) for op in ops], pa.bool_()))
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #2ad45c6f
 def _keys_of_deletes(data: pa.Table, ops: Sequence[str | None], key: Sequence[str]) -> pa.Table:
     "The rows, but of deletes only the key."
     is_whole = pa.array([op != "D" for op in ops], pa.bool_())
@@ -356,7 +356,7 @@ def _keys_of_deletes(data: pa.Table, ops: Sequence[str | None], key: Sequence[st
     ]
     return pa.table(columns, schema=data.schema)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #29d88f01
 def _is_kept(op: str | None, settings: DmsSettings) -> bool:
     "Whether the settings let a change through."
     return op == "I" if settings.cdc_inserts_only else op != "D" or not settings.cdc_inserts_and_updates
@@ -378,7 +378,7 @@ def put_file(
     target = Path(landing, settings.bucket_folder.strip("/"), table.schema, table.name, path)
     return _put(Path(landing), target, partial(write, data, settings=settings), replace, time)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #03bf0e75
 def _put(
     landing: Path, target: Path, write: Callable[..., object], replace: bool, time: float | datetime | None
 ) -> Path:
@@ -417,7 +417,7 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
         if note:
             file.add_key_value_metadata(note)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #8e551281
 def _in_milliseconds(data: pa.Table) -> pa.Table:
     "The table with timestamps cut to milliseconds."
     kinds = [
@@ -443,7 +443,7 @@ def _texts(
         return [value if value is None else value.hex() for value in values]
     return [value if value is None else str(value) for value in values]
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #76c6b6a9
 def _text(
     value: Any,  # of any Python type, or a text already
     settings: DmsSettings,
@@ -467,14 +467,14 @@ def _csv_row(
 
     return settings.csv_delimiter.join(map(field, row)) + settings.csv_row_delimiter
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #22c0537a
 def _write_csv(data: pa.Table, path: Path, settings: DmsSettings) -> None:
     "Writes CSV as DMS does."
     columns = [_texts(column, settings) for column in data.columns]
     head = [data.column_names] if settings.add_column_name else []
     _write_rows([*head, *zip(*columns)], path, settings)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #1de50bbe
 def _write_rows(rows: Iterable[Sequence[str | None]], path: Path, settings: DmsSettings) -> None:
     "Writes rows of texts, of any lengths."
     content = "".join(_csv_row(row, settings) for row in rows).encode()
@@ -544,7 +544,7 @@ def _closing(closed: str | datetime, settings: DmsSettings) -> datetime:
     zone = settings.date_partition_timezone
     return as_utc(stamp.replace(tzinfo=ZoneInfo(zone))) if zone else stamp
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #ddf39e2f
 def _change_name(closed: str | datetime, settings: DmsSettings) -> str:
     "The name for a time, or the given one with its suffix."
     if isinstance(closed, datetime):
@@ -569,7 +569,7 @@ def _put_changes(
 
     return _first_free(closed, write)
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #b49bcd63
 def _first_free(closed: str | datetime, write: Callable[[str | datetime], Path]) -> Path:
     "Writes a file that is closed at that time, or a millisecond later as long as the name is taken."
     while True:
@@ -621,7 +621,7 @@ def transactions_name(
     utc = as_utc(closed)
     return f"CDC_TXN-{utc:%Y%m%d%H%M%S}{utc.microsecond // 1000:03d}.csv{'.gz' if settings.gzip else ''}"
 
-
+# %% ../../notebooks/03_capture/02_writer.ipynb #8619e588
 def write_transactions(
     landing: str | Path,  # the folder above the schemas, or above `bucket_folder`
     path: str,  # CdcPath, like "cdc"

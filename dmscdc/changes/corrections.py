@@ -30,7 +30,7 @@ def current_name(
         name = {before: after, f"{BEFORE_IMAGE}{before}": f"{BEFORE_IMAGE}{after}"}.get(name, name)
     return name
 
-
+# %% ../../notebooks/05_changes/15_corrections.ipynb #cf16f129
 def current_names(
     path: str,  # for messages
     names: Sequence[str],  # as a file has them
@@ -57,7 +57,7 @@ def lacks_op(
     "Whether a file is one of inserts, as a person has said, that does not say so itself."
     return options.inserts and OP not in names and is_change_file(path)
 
-
+# %% ../../notebooks/05_changes/15_corrections.ipynb #cb62bbbc
 def with_op(rows: pa.Table) -> pa.Table:
     "The rows with `Op` I; without it where a row is empty."
     # An empty row stands for one that could not be read; it is no insert.
@@ -69,7 +69,7 @@ def may_lack_values(path: str, options: ReadOptions) -> bool:
     "Whether rows of a file may lack values: a change file of a table for which somebody has said so."
     return bool(options.marker or options.unlogged) and is_change_file(path)
 
-
+# %% ../../notebooks/05_changes/15_corrections.ipynb #a46df955
 def _unlogged_nulls(rows: pa.Table, options: ReadOptions) -> dict[str, pa.Array]:
     "Nulls that mean that the log had no value: by column, the updates that lack its value."
     if OP not in rows.column_names:
@@ -82,7 +82,7 @@ def _unlogged_nulls(rows: pa.Table, options: ReadOptions) -> dict[str, pa.Array]
     masks = {name: pc.and_(updates, pc.is_null(rows[name])) for name in names if name != OP}
     return {name: mask for name, mask in masks.items() if pc.any(mask).as_py()}
 
-
+# %% ../../notebooks/05_changes/15_corrections.ipynb #ba6dd107
 def with_unlogged(
     rows: pa.Table,  # with `Op`
     marked: Mapping[str, pa.Array],  # by column: rows with the marker

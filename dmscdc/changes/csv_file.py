@@ -42,13 +42,13 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error("dmscdc-mark", _mark)
 
-
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #8576832f
 def unmarked(text: str) -> str:  # bytes that are not UTF-8 as \xff
     "A text of the file as a person reads it."
     as_hex = lambda pair: f"\\x{(ord(pair[0][0]) - _MARK) * 16 + ord(pair[0][1]) - _MARK:02x}"
     return re.sub(MARKED * 2, as_hex, text)
 
-
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #87d8dd53
 class _Utf8(io.RawIOBase):
     "A stream of UTF-8, whatever the file holds: other bytes are marked. It counts quotes."
 
@@ -73,7 +73,7 @@ class _Utf8(io.RawIOBase):
         self.pending = data[size:]
         return data[:size]
 
-
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #dce1bf4a
 @contextmanager
 def opened(url: str, path: str) -> Iterator[pa.NativeFile]:
     "A file as a stream of plain bytes. Raises `Unreadable` for UTF-16."
@@ -129,7 +129,7 @@ def _reader(file: Any, options: ReadOptions, fields: int, block: int, skipped: S
     )
     return pacsv.open_csv(file, reading, parsing, converting)
 
-
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #7cd2c833
 _BLOCKS = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
 _NO_ROWS, _TOO_LONG = "Empty CSV file", "straddling object"  # of pyarrow's errors
 
@@ -143,7 +143,7 @@ def _read(
         yield from _reader(file, options, fields, block, skipped)
         _check_quotes(path, options, file.quotes)
 
-
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #f282092d
 def without_first(
     batch: pa.RecordBatch,
     count: int,  # of rows
@@ -151,7 +151,7 @@ def without_first(
     "The other rows, copied: `if_else` of pyarrow 22 spoils texts of a slice."
     return batch.take(pa.array(range(count, batch.num_rows), pa.int64()))
 
-
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #571805b6
 def read_rows(
     url: str,
     path: str,  # what messages call the file

@@ -28,7 +28,7 @@ def _type_of(name: str, types: Mapping[str, str]) -> str:
         return types.get(name, "string")
     return types.get(name.removeprefix(BEFORE_IMAGE), "string")
 
-
+# %% ../../notebooks/05_changes/12_csv_fit.ipynb #445c16ab
 def layouts(
     options: ReadOptions,
     columns: Schema,  # of the file's version
@@ -58,7 +58,7 @@ class Misfits:
     mask: pa.Array  # True for each of them
     expected: str  # a type, or what DMS writes there
 
-
+# %% ../../notebooks/05_changes/12_csv_fit.ipynb #46aa31d4
 @dataclass(frozen=True)
 class Fit:
     "How rows fit a layout."
@@ -72,12 +72,12 @@ class Fit:
         "Whether every row fits."
         return self.is_possible and not self.misfits
 
-
+# %% ../../notebooks/05_changes/12_csv_fit.ipynb #f5a0d91b
 def as_bytes(values: Sequence[str | None]) -> pa.Array:
     "The fields of a column, as a file is read."
     return pa.array([None if value is None else value.encode() for value in values], pa.binary())
 
-
+# %% ../../notebooks/05_changes/12_csv_fit.ipynb #ec2ba659
 def added_misfits(name: str, raw: pa.Array, options: ReadOptions, types: Mapping[str, str]) -> Misfits | None:
     "Which texts of a column that DMS adds are not what its name says; None: not known."
     if name in types or name.startswith(BEFORE_IMAGE):
@@ -90,7 +90,7 @@ def added_misfits(name: str, raw: pa.Array, options: ReadOptions, types: Mapping
         return Misfits(misfits, "time" if is_time else "change sequence")
     return None
 
-
+# %% ../../notebooks/05_changes/12_csv_fit.ipynb #4b3215e7
 def _misfits_of(
     column: Column, values: Sequence[str | None], options: ReadOptions, types: Mapping[str, str]
 ) -> np.ndarray:
@@ -103,7 +103,7 @@ def _misfits_of(
     has_every = column.name == options.timestamp or column.name not in options.more
     return added.mask.to_numpy(False) | (raw.is_null().to_numpy(False) if has_every else False)
 
-
+# %% ../../notebooks/05_changes/12_csv_fit.ipynb #6d7eff0e
 def fit_of(
     layout: Schema,
     columns: Schema,  # of the file's version

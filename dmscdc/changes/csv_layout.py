@@ -51,7 +51,7 @@ def _names_in(options: ReadOptions, columns: Schema) -> set[str]:
     added = {name.lower() for name in (*options.more, options.timestamp, STANDARD)}
     return names | {f"{BEFORE_IMAGE}{name}".lower() for name in names} | added
 
-
+# %% ../../notebooks/05_changes/14_csv_layout.ipynb #931e8c17
 def _has_header(table: str, path: str, options: ReadOptions, head: Sequence[Fields]) -> bool:
     "Whether a file begins with names instead of values. Raises `Unreadable` where both are possible."
     columns, cells = version_at(options, path).columns, head[0]
@@ -74,7 +74,7 @@ def _has_header(table: str, path: str, options: ReadOptions, head: Sequence[Fiel
         )
     return all(are_names)
 
-
+# %% ../../notebooks/05_changes/14_csv_layout.ipynb #91ecb6db
 def _known_types(options: ReadOptions, path: str) -> dict[str, str]:
     "The types of all columns of a table and of their before images, by name, and by name in small letters."
     types: dict[str, str] = {}
@@ -85,7 +85,7 @@ def _known_types(options: ReadOptions, path: str) -> dict[str, str]:
         types |= {column.name: column.type for column in columns}
     return types | {f"{BEFORE_IMAGE}{name}": kind for name, kind in types.items()}
 
-
+# %% ../../notebooks/05_changes/14_csv_layout.ipynb #4c2ac4f9
 def _by_header(table: str, path: str, options: ReadOptions, head: Sequence[Fields]) -> Schema:
     "The columns that a header names. Raises `Unreadable`."
     names, rows = [cell or "" for cell in head[0]], head[1:]
@@ -111,7 +111,7 @@ class CsvLayout:
     columns: Schema  # in the order of the file, `Op` among them
     header: bool = False  # its first row has their names
 
-
+# %% ../../notebooks/05_changes/14_csv_layout.ipynb #8d35c9b1
 def layout_of(
     table: str,  # for messages
     path: str,  # of the file

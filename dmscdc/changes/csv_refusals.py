@@ -41,11 +41,11 @@ def other_delimiter(
             )
     return ""
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #28948906
 def _is_name(text: str | None) -> bool:
     return bool(re.fullmatch(r"[A-Za-z_][\w$#]*", text or ""))
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #7733c058
 def _is_like_header(rows: Sequence[Fields]) -> bool:
     "Whether the first of the rows has names, and others have not."
     names = list(rows[0]) if rows else []
@@ -55,7 +55,7 @@ def _is_like_header(rows: Sequence[Fields]) -> bool:
     fields = [field for row in rows[1:] for field in row]
     return not (fields and all(map(_is_name, fields)))
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #7c488ad4
 def no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
     "The error for a file whose first row is no header, as far as anybody has said."
     is_header = _is_like_header(rows)
@@ -84,7 +84,7 @@ def _first_misfit(layout: Schema, columns: Schema, options: ReadOptions, rows: S
                 return f"row {number}: column {column.name}: {value!r:.60} is no {misfits.expected}"
     return ""
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #0bf4916c
 def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Fields]) -> str:
     "Another version of the definition that fits the rows, in words; else empty."
     is_change = is_change_file(path)
@@ -107,7 +107,7 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
             return f" The definition {valid_from(since)} would fit ({len(columns)} columns)."
     return ""
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #44f8b2ed
 def _expected(options: ReadOptions, path: str, count: int, definition: str) -> str:
     "How many fields a row has and could have, in words."
     is_change = is_change_file(path)
@@ -126,7 +126,7 @@ def _expected(options: ReadOptions, path: str, count: int, definition: str) -> s
         "without a timestamp before them and what rules add behind them, each in its place."
     )
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #ad4535ab
 def _added_by_rule(options: ReadOptions, path: str, rows: Sequence[Fields]) -> list[str]:
     "Columns of the definition that a rule adds, by their name or by the values of the last one."
     columns = version_at(options, path).columns
@@ -140,7 +140,7 @@ def _added_by_rule(options: ReadOptions, path: str, rows: Sequence[Fields]) -> l
                 return [columns[-1].name]
     return []
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #32231380
 def no_layout(
     table: str,
     path: str,
@@ -173,7 +173,7 @@ def no_layout(
         f"--csv more=A,B{other_delimiter(table, rows, counts)}"
     )
 
-
+# %% ../../notebooks/05_changes/13_csv_refusals.ipynb #93616730
 def two_layouts(table: str, path: str, fitting: Sequence[Schema]) -> Unreadable:
     "The error for a file whose fields can be read in two ways."
     names = " or ".join(",".join(column.name for column in layout) for layout in fitting)

@@ -45,13 +45,13 @@ class BadRow:
     text: str  # of the row, its beginning; bytes that are not UTF-8 as \xff
     line: int = 0  # where the row begins in the file, from 1; 0: not looked up
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #ceed4064
 def place_of(row: Any) -> str:  # a `BadRow`, or another row with path, row and line
     "Where a row is, as people count: row 2 (line 3) of a file."
     line = f" (line {row.line:,})" if getattr(row, "line", 0) else ""
     return f"row {row.row + 1:,}{line} of {row.path}"
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #5b5bcaec
 @dataclass
 class _Reading:
     "One file while it is read and written."
@@ -90,7 +90,7 @@ def _note_skipped(reading: _Reading, number: int) -> None:
             f"not closed, or the file cut? It begins with {bad.text[:60]!r}. {WAY}"
         )
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #9e780d0b
 def _places(reading: _Reading, count: int) -> np.ndarray:
     "For each row of the file, its place among so many read ones; -1 for one that was skipped."
     gaps: list[int] = []
@@ -119,7 +119,7 @@ def _note_misfits(
             reason = f"column {reading.layout.columns[place].name}: {printable(unmarked(text), 60)} is {fault}"
         reading.note(number, reason, "")
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #0651d94a
 def _lines_of_rows(stream: Any, quote: bytes) -> Iterator[tuple[int, bytes]]:
     "The rows of a file as they stand in it, each with the number of its first line."
     lines: list[bytes] = []
@@ -131,7 +131,7 @@ def _lines_of_rows(stream: Any, quote: bytes) -> Iterator[tuple[int, bytes]]:
             yield number - len(lines) + 1, b"".join(lines)
             lines, quotes = [], 0
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #3942c60e
 def _with_texts(url: str, reading: _Reading, is_whole: bool = True) -> list[BadRow]:
     "The bad rows with their lines and texts as they stand in the file, where lines and quotes say where each row ends."
     rows = {bad.row: bad for bad in reading.bad}
@@ -158,7 +158,7 @@ def _without_header(reading: _Reading, batch: pa.RecordBatch) -> pa.RecordBatch:
     was_skipped = reading.skipped.pop(1, None)  # its names are fewer or more than the fields of the rows
     return batch if was_skipped else without_first(batch, 1)
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #854f9add
 def _without_marker(reading: _Reading, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
     "The batch with null for each value that the log did not have; by column, where these are."
     if not reading.options.marker or not may_lack_values(reading.path, reading.options):
@@ -174,7 +174,7 @@ def _without_marker(reading: _Reading, batch: pa.RecordBatch) -> tuple[pa.Record
         arrays.append(raw)
     return pa.record_batch(arrays, batch.schema.names), masks
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #af5a5f49
 def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[Misfits]]:
     "The values of each column, and those that do not fit."
     types = {column.name: column.type for column in version_at(reading.options, reading.path).columns}
@@ -191,13 +191,13 @@ def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], li
         misfits.append(added or Misfits(pc.fill_null(odd, False), column.type))
     return arrays, misfits
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #6c75a068
 def _empty_rows(batch: pa.RecordBatch, masks: Mapping[str, pa.Array]) -> pa.Array:
     "Which rows have no value, and no marker of one either."
     nulls = reduce(pc.and_, [pc.is_null(raw) for raw in batch.columns])
     return reduce(pc.and_not, masks.values(), nulls)
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #dd59fb61
 def _corrected(reading: _Reading, arrays: Sequence[pa.Array], masks: Mapping[str, pa.Array]) -> pa.Table:
     "Rows with what a person has said of the file."
     names = [column.name for column in reading.layout.columns]
@@ -211,7 +211,7 @@ def _corrected(reading: _Reading, arrays: Sequence[pa.Array], masks: Mapping[str
     marked = {current[names.index(name)]: mask for name, mask in masks.items()}
     return with_unlogged(rows, marked, reading.options, reading.unlogged)
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #16d628d5
 def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
     "The rows of a batch in their types, in their places."
     batch, masks = _without_marker(reading, _without_header(reading, batch))
@@ -237,7 +237,7 @@ def _no_rows(layout: CsvLayout) -> pa.RecordBatch:
         [pa.array([], pa.binary())] * len(layout.columns), [column.name for column in layout.columns]
     )
 
-
+# %% ../../notebooks/05_changes/16_csv_rows.ipynb #6969aa7c
 def write_parquet(
     url: str,  # of a CSV file
     path: str,  # below the table's folder

@@ -21,7 +21,7 @@ def _only(text: pa.Array, pattern: str) -> pa.Array:
     "The texts that match a pattern; null for all others."
     return pc.if_else(pc.match_substring_regex(text, pattern), text, pa.scalar(None, text.type))
 
-
+# %% ../../notebooks/05_changes/09_csv_values.ipynb #e23706a7
 def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array:
     "Values of a type; null where a text has none."
     try:
@@ -42,7 +42,7 @@ _FLOAT = rf"(?i)({_DECIMAL})|^[+-]?(nan|inf|infinity)$"
 def _whole(text: pa.Array, kind: pa.DataType) -> pa.Array:
     return _cast(pc.replace_substring_regex(_only(text, _WHOLE), r"^\+|\.0*$", ""), kind)
 
-
+# %% ../../notebooks/05_changes/09_csv_values.ipynb #e7d291cf
 def _floating(text: pa.Array, kind: pa.DataType) -> pa.Array:
     values = _cast(_only(text, _FLOAT), kind)
     # Arrow reads a number that is too large as infinity.
@@ -61,7 +61,7 @@ def _exact(text: str | None, kind: pa.Decimal128Type) -> Decimal | None:
         return None
     return fitting if fitting == number else None
 
-
+# %% ../../notebooks/05_changes/09_csv_values.ipynb #5bd38ab1
 def _decimal(text: pa.Array, kind: pa.DataType) -> pa.Array:
     "Decimals; by Python where Arrow's arithmetic would go over 38 digits, which it does not notice."
     texts = _only(text, _DECIMAL)
@@ -85,7 +85,7 @@ def _boolean(text: pa.Array, kind: pa.DataType) -> pa.Array:
     yes, no = (pc.is_in(pc.utf8_lower(text), value_set=pa.array(words)) for words in (_TRUE, _FALSE))
     return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, kind))
 
-
+# %% ../../notebooks/05_changes/09_csv_values.ipynb #28ae711b
 def _bytes(text: pa.Array, kind: pa.DataType) -> pa.Array:
     def value(digits: str | None) -> bytes | None:
         try:
@@ -105,7 +105,7 @@ def _day(text: pa.Array, kind: pa.DataType) -> pa.Array:
     # A day may carry a midnight: Oracle's DATE has a time.
     return _cast(pc.utf8_slice_codeunits(_only(text, _DAY), 0, 10), kind)
 
-
+# %% ../../notebooks/05_changes/09_csv_values.ipynb #ab5e4fdd
 def _moment(text: pa.Array, kind: pa.DataType) -> pa.Array:
     # Digits after the microsecond are cut, as Parquet would cut them.
     cut = pc.replace_substring_regex(_only(text, f"{_TIME}{_ZONE}?$"), r"(\.[0-9]{6})[0-9]+", r"\1")

@@ -145,7 +145,7 @@ def _split(text: str) -> tuple[str, list[str], str]:  # its word, its digits, wh
         return "", [], ""
     return match[1], [digits.replace(" ", "") for digits in (match[2] or "").split(",") if digits.strip()], match[3]
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #23fa00d2
 def lake_type(
     text: str,  # a type as a `create table` writes it: int(10) unsigned, timestamp with time zone
     engine: str,  # mysql, postgresql, oracle or sqlserver
@@ -186,7 +186,7 @@ def _plain(name: str) -> tuple[str, ...]:
     "The parts of a name, without quotes."
     return tuple(part.strip('"`[]') for part in re.findall(_NAME, name))
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #0a0c1d70
 def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the table's name in parts; its body
     "Every `create table` with columns. Words inside of texts do not count."
     # A default or a comment may hold the words `create table`. As long as before, so that places stay.
@@ -201,7 +201,7 @@ def _statements(text: str) -> Iterator[tuple[tuple[str, ...], str]]:  # the tabl
         else:
             raise BadSetting(f"the create table of {'.'.join(_plain(match[1]))} has a bracket that is not closed")
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #5d68db8f
 def _is_table(name: tuple[str, ...], table: TableRef) -> bool:
     "Whether a name is the table's, with or without its schema."
     low = [part.lower() for part in name]
@@ -278,7 +278,7 @@ def _key_in(text: str, names: Sequence[str]) -> tuple[str, ...]:
         raise BadSetting(f"the primary key names {', '.join(odd)}; the columns are {', '.join(names)}")
     return tuple(by_name[part] for part in parts)
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #ac864902
 def _altered_key(text: str, table: TableRef, names: Sequence[str]) -> tuple[str, ...]:
     "A key that is set by an `alter table` of its own."
     altered = rf"\balter\s+table\s+(?:only\s+)?({_NAME}(?:\s*\.\s*{_NAME})*)\s+([^;]*)"
@@ -352,7 +352,7 @@ def _one_body(text: str, table: TableRef) -> str:
         raise BadSetting(f"{table}: one create table was expected, there is {count}; the file has {names}")
     return bodies[0]
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #2c937cc0
 def read_ddl(
     text: str,  # one statement or a whole dump
     table: TableRef,
@@ -387,7 +387,7 @@ def tables_in(text: str) -> list[tuple[str, ...]]:  # each name in parts
     "The names of all tables that a file creates, in its order."
     return [name for name, _ in _statements(_COMMENTS.sub(lambda match: match[1] or " ", text))]
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #a2951ca3
 def defines(name: tuple[str, ...], table: TableRef) -> bool:
     "Whether a `create table` of this name is the table's."
     return _is_table(name, table)
@@ -404,7 +404,7 @@ def _check_type(kind: str) -> str:  # the same
         ) from None
     return kind
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #d5678d86
 def read_json(text: str) -> Definition:
     'From ["id int", …], [{"name": "id", "type": "int"}, …] or {"columns": […], "key": […]}. Raises `BadSetting`.'
     try:

@@ -39,13 +39,13 @@ def _day(values: pa.ChunkedArray) -> pa.ChunkedArray:
     is_day = pc.equal(pc.strftime(day, "%Y-%m-%d"), begin)  # Arrow takes 30 February for a day in March
     return pc.if_else(is_day, day, pa.scalar(None, pa.date32()))
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #56972a17
 def _part(values: pa.ChunkedArray, start: int, stop: int | None) -> pa.ChunkedArray:
     "Characters of texts."
     part = pc.utf8_slice_codeunits(values.cast(pa.string()), start, stop)
     return pc.if_else(pc.equal(part, ""), pa.scalar(None, pa.string()), part)
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #ceaac9bf
 def _between(values: pa.ChunkedArray, how: Expression) -> pa.ChunkedArray:
     "What SQL's substring gives."
     start = how.start - 1 if how.start > 0 else how.start
@@ -62,18 +62,18 @@ _ARROW: dict[str, Callable[[pa.ChunkedArray, Expression], pa.ChunkedArray]] = {
     "month": lambda values, _: pc.month(_day(values)).cast(pa.int32()),
 }
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #17b1433a
 def _expression_of(column: Column) -> Expression:
     how = expression(column.of)
     assert how, f"{column} is not computed"
     return how
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #296f5068
 def source_of(column: Column) -> str:
     "The column of the source from which a column is computed; its own name if it is the source's."
     return _expression_of(column).column if column.of else column.name
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #e0513d8e
 def computed(
     column: Column,  # with its expression
     values: pa.ChunkedArray | pa.Array,  # of the column that it is computed from
@@ -83,12 +83,12 @@ def computed(
     values = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
     return _ARROW[how.function](values, how).cast(arrow_type(column.type))
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #4dc54c56
 def column_of(how: Expression) -> Column:
     "The lake's column of an expression."
     return Column(how.name, _TYPES[how.function], str(how))
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #e1773a31
 def computed_by_spark(column: Column, value: SparkColumn, type: str) -> SparkColumn:
     "The same in Spark, of a value of that type."
     from pyspark.sql import functions as F
@@ -104,7 +104,7 @@ def computed_by_spark(column: Column, value: SparkColumn, type: str) -> SparkCol
     day = _try_date(begin) if type == "string" else value.cast("date")
     return {"date": day, "year": F.year(day), "month": F.month(day)}[how.function].cast(column.type)
 
-
+# %% ../../notebooks/05_changes/02_derived.ipynb #292b9fc7
 def _try_date(text: SparkColumn) -> SparkColumn:
     "A text as a date, null where it is none."
     from pyspark.sql import functions as F

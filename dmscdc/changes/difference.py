@@ -60,7 +60,7 @@ class Difference:
     updated: int
     deleted: int
 
-
+# %% ../../notebooks/05_changes/19_difference.ipynb #a65a5037
 def stage_difference(
     spark: SparkSession,
     table: DataFrame,  # Op, the source's columns

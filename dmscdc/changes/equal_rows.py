@@ -79,7 +79,7 @@ class Met:
     batch: Batch
     misses: int  # updates and deletes that met no equal row
 
-
+# %% ../../notebooks/05_changes/20_equal_rows.ipynb #c262a8a6
 def stage_met(
     spark: SparkSession,
     changes: DataFrame,  # Op, the table's columns, _cdc_file, _cdc_row, and `_cdc_at`, their order

@@ -46,7 +46,7 @@ def alike(
     nan, zero = (pa.scalar(number, values.type) for number in (float("nan"), 0.0))
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #94fe51be
 def key_codes(
     rows: pa.Table,
     keys: Sequence[str],  # the columns that identify a row
@@ -60,7 +60,7 @@ def key_codes(
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #66b3c140
 def bad_rows(
     changes: pa.Table,
     keys: Sequence[str],
@@ -87,7 +87,7 @@ def latest(mask: np.ndarray) -> np.ndarray:
     "For each position, the last one up to it where the mask is true; -1 for none."
     return np.maximum.accumulate(np.where(mask, np.arange(len(mask)), -1))
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #0c6f4817
 def chain_keys(
     codes: np.ndarray,  # keys as numbers
     place: np.ndarray,  # of each change
@@ -212,7 +212,7 @@ def newest_carrier(
     newest = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
     return np.where((chains.last_upsert >= 0) & (newest >= chains.start) & (newest > chains.last_delete), newest, -1)
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #26b9460d
 def next_upsert(upserts: np.ndarray) -> np.ndarray:
     "For each position, the first upsert from there on; the number of positions for none."
     numbers = np.where(upserts, np.arange(len(upserts)), len(upserts))
@@ -284,12 +284,12 @@ def needs_row(first_op: pa.ChunkedArray) -> pa.ChunkedArray:
     "Which batch rows are applied only where the lake has their key."
     return pc.fill_null(pc.equal(first_op, IF_THERE), False)
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #4b420634
 def as_read(changes: pa.Table) -> pa.Table:
     "The changes as the files have them, without the ends of old keys."
     return changes.filter(pc.not_equal(changes[MOVE], "out")) if MOVE in changes.column_names else changes
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #71e185c4
 def with_runs(
     changes: pa.Table,  # all rows of their files, with _cdc_move
 ) -> pa.Table:  # with _cdc_run
@@ -308,7 +308,7 @@ def with_runs(
     by_row[order] = runs
     return changes.append_column(RUN, pa.array(by_row, mask=by_row < 0))
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #357fd332
 def sent_once(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
@@ -332,7 +332,7 @@ def sent_once(
     counts[order[places_before[is_equal] + 1]] = False
     return counts
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #20a95443
 def settle_moves(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
@@ -399,7 +399,7 @@ def fold(
     counted["repeats"] += repeats
     return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #263f6556
 def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, Any]]:
     "The changes without updates and deletes, and facts about them; about the change sequence, those of all rows."
     is_left_out = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
@@ -410,7 +410,7 @@ def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, 
         facts |= {name: of_all[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
     return inserts, facts
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #094e27b6
 _DIGITS = "_cdc_digits"  # the change sequence as text, where its column has decimals
 
 
@@ -420,7 +420,7 @@ def _with_digits(changes: pa.Table, how: Folding) -> tuple[pa.Table, Folding]:
         return changes, how
     return changes.append_column(_DIGITS, changes[how.sequence].cast(pa.string())), replace(how, sequence=_DIGITS)
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #88dfdf5c
 def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     "The first row that came from another key in a file without columns that its row had: what they held stays behind."
     if MOVE not in changes.column_names:
@@ -445,7 +445,7 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     place = min(lacking)
     return PartialMove(place.name, place.path, place.row, sorted(lacking[place]))
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #a256dc23
 def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
     "Updates whose before image is another key."
     moved = np.zeros(changes.num_rows, bool)
@@ -474,7 +474,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #89f2af39
 def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
     "Inserts with a before image of their key; DMS fills it in updates only."
     has_image = np.zeros(changes.num_rows, bool)
@@ -482,7 +482,7 @@ def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
         has_image |= pc.is_valid(changes[before]).to_numpy()
     return has_image & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #47d404a2
 def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, updates, deletes
     "What each file holds."
     by_path: dict[str, list[int]] = {}
@@ -492,7 +492,7 @@ def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, upd
             by_path.setdefault(path, [0] * len(OPS))[OPS.index(op)] += number
     return by_path
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #3ab60bf9
 def _count_unlogged(changes: pa.Table) -> int:
     "The values that rows lack because the log did not have them."
     if UNLOGGED not in changes.column_names:
@@ -500,12 +500,12 @@ def _count_unlogged(changes: pa.Table) -> int:
     lists = pc.value_counts(changes[UNLOGGED].drop_null()).to_pylist()
     return sum(len(unlogged_names(entry["values"])) * entry["counts"] for entry in lists)
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #6dc04c4b
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
     "The number of true values; null is not true."
     return pc.sum(mask).as_py() or 0
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #cf7b26f0
 def carries(changes: pa.Table, column: str) -> pa.Array:
     "Which rows have a change sequence, by the rule of `is_sequence`."
     text = changes[column]
@@ -569,7 +569,7 @@ def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyCh
     counts |= _count_late(changes[KIND].to_numpy()[chains.order], chains)
     return counts | disorder(changes, how, chains) | {"unfit": first_unfit(batch, how.texts)}
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #2c515b8f
 def _count_late(
     kinds: np.ndarray,  # "new", "late" or "again", by position
     chains: KeyChains,
@@ -581,7 +581,7 @@ def _count_late(
     counts = {"late": late.sum(), "again": folded_again.sum(), "met": ((late > 0) & (folded_again > 0)).sum()}
     return {name: int(count) for name, count in counts.items()}
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #6c508397
 def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
     facts: dict[str, Any] = {"disorder": 0, "against": None, "repeats": 0}
@@ -614,7 +614,7 @@ def bytes_left(column: str) -> int:
     "Bytes left in a folder's name for the value of a partition column."
     return _NAME_BYTES - len(f"{column}=".encode()) - 2 * len(re.findall(ESCAPED, column))
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #81bd32dc
 def is_unfit(
     column: str,
     values: pa.ChunkedArray,  # texts
@@ -625,7 +625,7 @@ def is_unfit(
     bad = pc.or_(pc.or_(reserved, pc.match_substring(values, "\0")), pc.greater(size, bytes_left(column)))
     return pc.fill_null(bad, False)
 
-
+# %% ../../notebooks/05_changes/05_fold.ipynb #6181dd14
 def first_unfit(
     batch: pa.Table,
     texts: Sequence[str],  # partition columns of texts

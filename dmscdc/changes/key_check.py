@@ -36,7 +36,7 @@ def is_rising(
     values = keys.combine_chunks()
     return bool(pc.all(pc.less(values[:-1], values[1:])).as_py() is not False)
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #6e91ea3d
 def _keys(
     url: str,
     path: str,  # below the table's folder, for messages
@@ -45,7 +45,7 @@ def _keys(
     "The keys of a file's rows. Raises `Unreadable`."
     return pa.table(lake_values(read_raw(open_raw(url, path), path, [column.name for column in key]), key, path))
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #c08cefc7
 def _count(
     rows: pa.Table,  # keys
     threads: bool,  # more than one is there to be used
@@ -56,7 +56,7 @@ def _count(
     different = rows if rises else rows.group_by(rows.column_names, use_threads=threads).aggregate([])
     return nulls, different.num_rows
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #92d4582c
 def keys_of_file(
     url: str,
     path: str,  # below the table's folder, for messages
@@ -89,7 +89,7 @@ def fit_here(
     # A number, a day or a time takes at most sixteen bytes, so the memory for all keys is known before one is read.
     return types <= _FIXED and sum(footer.rows for footer in files) * _WIDTH * len(key) <= KEYS_HERE
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #c5085d4c
 def are_different(
     files: Sequence[Footer],  # of a load
     urls: Mapping[str, str],  # path below the table's folder -> where it lies
@@ -119,7 +119,7 @@ def can_tell(
     # A double is not always equal to itself, so no range of doubles tells anything.
     return bool(files) and kind in _COMPARABLE and kinds <= _EQUAL
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #27494f9e
 def are_ranges_apart(
     rows: Sequence[Row],  # one per file: nulls, low, high
 ) -> bool:
@@ -140,7 +140,7 @@ def _line_of_file(url: str, path: str, key: Schema) -> pa.RecordBatch:
     except (MemoryError, OutOfMemory):  # not certain: Spark looks, which needs less at a time
         return pa.record_batch(unknown | {"nulls": [1]})
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #a7030dce
 def are_apart(
     spark: SparkSession,
     footers: Sequence[Footer],  # of the load files
@@ -192,7 +192,7 @@ def check_unique(
         return
     check_counted(table, read_changes(spark, files), keys, files.rows)
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #015eb038
 def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) -> None:
     "The same check for a frame with this number of rows, by counting."
     from pyspark.sql import functions as F
@@ -206,7 +206,7 @@ def check_counted(table: str, frame: DataFrame, keys: Sequence[str], rows: int) 
     if row["keys"] != rows:
         _refuse_twice(table, frame, keys)
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #887924d3
 def _is_null(keys: Sequence[str]) -> SparkColumn:
     "Whether a part of the key is null."
     from pyspark.sql import functions as F
@@ -228,7 +228,7 @@ def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int)
         number,
     )
 
-
+# %% ../../notebooks/05_changes/06_key_check.ipynb #c178918b
 _COUNT, _FIRST, _LAST = "_cdc_count", "_cdc_first", "_cdc_last"  # no key column has such a name
 
 

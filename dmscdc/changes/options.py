@@ -24,7 +24,7 @@ class Version(NamedTuple):
     since: str  # base name of the first change file that is read by it
     columns: Schema
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #1dddb2fe
 @dataclass(frozen=True)
 class ReadOptions:
     "How the raw files of a table are written, and which columns those without names hold."
@@ -42,12 +42,12 @@ class ReadOptions:
     unlogged: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
     renamed: tuple[str, ...] = ()  # columns that got another name, in either format: old, new, old, new, in order
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #67b192d3
 def is_csv(path: str) -> bool:
     "Whether a file is CSV, by its name."
     return path.endswith((".csv", ".csv.gz"))
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #329afc31
 def is_change_file(path: str) -> bool:
     "Whether a file holds changes, by its name; else it is of the load."
     return parse_name(path.rpartition("/")[2]).kind == "change"
@@ -81,11 +81,11 @@ def check_csv(settings: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuple
             raise BadSetting(f"the {name} of CSV files is one character of one byte, not {text!r}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #419f3b95
 def _schema(pairs: Iterable[Sequence[str]]) -> Schema:
     return tuple(Column(*pair) for pair in pairs)
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #46b2284a
 def options_from(
     columns: Iterable[Sequence[str]] = (),  # the table's definition: name and type of each
     settings: Mapping[str, Any] | None = None,  # what a person has set, with `versions` of the definition
@@ -103,11 +103,11 @@ def options_from(
     later = tuple(Version(since, _schema(pairs)) for since, pairs in versions)
     return ReadOptions(_schema(columns), later, **check_csv({**committed, **settings}))
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #c675156b
 def _pairs(columns: Schema) -> list[list[str]]:
     return [[column.name, column.type] for column in columns]
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #e07adbea
 def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON values, without what is usual
     "Options as a commit keeps them."
     # What is usual is left out, so that a commit says what somebody has set.
@@ -134,12 +134,12 @@ def version_at(
     # Files are read by their place in the order, whoever reads them and whenever.
     return max([of_load, *begun], key=lambda version: version.since)
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #1279f877
 def valid_from(since: str) -> str:
     "Which of several definitions, in words."
     return f"valid from {since or 'the load'} on"
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #6b645277
 def _columns_in_words(options: ReadOptions, paths: Iterable[str]) -> str:
     if not options.columns:
         return "columns of text, named by the header" if options.header else "columns that nobody has defined yet"
@@ -150,7 +150,7 @@ def _columns_in_words(options: ReadOptions, paths: Iterable[str]) -> str:
     ]
     return " and ".join(words)
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #1f98c28a
 def in_words(
     options: ReadOptions,
     paths: Iterable[str] = (),  # of files that are to be read

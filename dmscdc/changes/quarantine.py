@@ -52,7 +52,7 @@ def aside_folder(
     "Where a table's lists lie."
     return f"{lake.rstrip('/')}/_quarantine/{table.schema}/{table.name}"
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #66710c18
 def write_aside(
     url: str,  # a new file
     rows: Sequence[SetAside],
@@ -76,13 +76,13 @@ def count_aside(
     files = {row.path: [WHOLE, name] for row in rows if row.row is None}
     return {path: [number, name] for path, number in counts.items()} | files
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #e75266d2
 def _lines_of(url: str) -> list[dict[str, Any]]:
     from dmscdc.changes.tasks import get_text
 
     return [json.loads(line) for line in get_text(url).split("\n") if line]
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #f9f2b74c
 def read_aside(
     folder: str,  # of the table's lists
     by_path: Mapping[str, Sequence],  # of its newest commit
@@ -123,7 +123,7 @@ def good_rows(
     digests = [[name, sizes[name].hexdigest(), texts[name].hexdigest()] for name in names]
     return hashlib.sha256(json.dumps([start, digests]).encode()).hexdigest()[:32]
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #c2a7cba6
 def is_same_but_aside(
     url: str,  # of the file as it is now, as Parquet
     path: str,
@@ -167,14 +167,14 @@ def name_list(
     # A run that was killed before its commit leaves a list behind; the next one must not take its name.
     return f"{commit:08d}-{secrets.token_hex(4)}{end}"
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #3d731f56
 def missing(
     by_path: Mapping[str, Sequence],  # of a commit
 ) -> dict[str, Sequence]:
     "What is put aside and not in the table."
     return {path: entry for path, entry in by_path.items() if not entry[1].endswith(_REPEATS)}
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #75643755
 def dropped(
     by_path: Mapping[str, Sequence],  # of the newest commit
     instruction: Mapping | None,  # the instruction that is carried out
@@ -185,7 +185,7 @@ def dropped(
     dropped_paths = {path for path in missing(by_path) if not instruction.get("files") or path in instruction["files"]}
     return {path: entry for path, entry in by_path.items() if path not in dropped_paths}
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #5f462f31
 def aside_words(by_path: Mapping[str, Sequence]) -> str:
     "How many rows and files are put aside."
     whole_files = [path for path, (number, _) in by_path.items() if number == WHOLE]
@@ -195,7 +195,7 @@ def aside_words(by_path: Mapping[str, Sequence]) -> str:
     words += [f"{len(whole_files):,} file{'s' * (len(whole_files) != 1)} that cannot be read"] * bool(whole_files)
     return " and ".join(words)
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #8a87c67d
 def note_aside(
     table: TableRef,
     by_path: Mapping[str, Sequence],  # of the newest commit
@@ -237,7 +237,7 @@ def _why(keys: Sequence[str], names: Sequence[str]) -> SparkColumn:  # names: th
     nulls = [F.when(F.col(quoted(key)).isNull(), F.lit(f"key column {key} is null")) for key in keys]
     return F.when(~F.coalesce(op.isin(*OPS), F.lit(False)), odd).otherwise(F.coalesce(*nulls, F.lit(None)))
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #b4db5d1d
 def bad_changes(
     spark: SparkSession,
     files: ChangeFiles,
@@ -288,7 +288,7 @@ def is_applicable(
     has_key = [F.col(quoted(key)).isNotNull() for key in keys]
     return reduce(and_, has_key, reduce(or_, [F.col(quoted(name)).isNotNull() for name in names]))
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #48d9a02b
 def bad_load_rows(
     spark: SparkSession,
     files: ChangeFiles,  # of a load
@@ -326,7 +326,7 @@ class LeftOut:
         "How many of each file are not among the first."
         return dict(Counter(self.counts) - Counter(row.path for row in self.rows))
 
-
+# %% ../../notebooks/05_changes/18_quarantine.ipynb #d5039189
 def left_out_changes(
     spark: SparkSession,
     files: ChangeFiles,  # of a table without a key

@@ -98,7 +98,7 @@ def hide_emptied(
     until = range(row + 1)
     return {**hidden, path: frozenset({*until, *later}) if later else until}
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #70439027
 def before_images(
     names: Iterable[str],  # the columns of all files
     key: Sequence[str],
@@ -110,7 +110,7 @@ def before_images(
         return {}
     return {} if any(_has_values(path, url, images.values()) for path, url in (load or {}).items()) else images
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #16620919
 def _has_values(path: str, url: str, names: Iterable[str]) -> bool:
     "Whether a file has values in one of these columns; a file that is gone or damaged has none."
     try:
@@ -137,7 +137,7 @@ def images_of_all(
     carried = [{column.name for column in file} for file in files]
     return images if files and all(names >= {*images, *images.values()} for names in carried) else {}
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #edd1e152
 def added_column(
     schema: Schema,  # of the table
     sequence: str | None,  # the highest change sequence that it has applied; "" or None for none
@@ -188,7 +188,7 @@ def quoted(name: str) -> str:
     "A column's name, quoted for Spark's expressions."
     return f"`{name.replace('`', '``')}`"
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #2dd2da1d
 def value_of(
     column: Column,  # of the lake
     file: Mapping[str, str],  # types of the file's columns by name
@@ -207,7 +207,7 @@ def value_of(
         raw = F.date_format(F.timestamp_millis(raw), "HH:mm:ss.SSS")
     return raw.cast(column.type).alias(column.name)
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #a248c08b
 def logs(
     names: Sequence[str],  # of a set of `ChangeFiles`
 ) -> SparkColumn:
@@ -234,7 +234,7 @@ def _path_of(
         return tail
     return F.url_decode(F.replace(tail, F.lit("+"), F.lit("%2B")))
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #b76e872a
 def _place_of(frame: DataFrame) -> SparkColumn:
     "Spark's metadata of a row: its number, and the name and path of its file."
     from pyspark.sql import functions as F
@@ -296,7 +296,7 @@ def row_in(rows: Collection[int]) -> SparkColumn:
 
     return F.col(ROW) < rows.stop if isinstance(rows, range) else F.col(ROW).isin(sorted(rows))
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #020c3399
 def read_changes(
     spark: SparkSession,
     files: ChangeFiles,
@@ -341,7 +341,7 @@ def _with_old_keys(
     values |= {name: F.when(ends, value).otherwise(F.col(quoted(name))) for name, value in old_key.items()}
     return _with_runs(rows.withColumns(values))
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #9c6e9271
 _FIRST, _LAST, _ROWS, _GOES_ON, _HEAD, _TAIL = (
     "_cdc_first",
     "_cdc_last",
@@ -415,16 +415,16 @@ def sequence_span(
     latest = min(closed, datetime.max - _AHEAD) + _AHEAD
     return _digits_of_time(earliest), _digits_of_time(latest)
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #1d4dfa92
 def _digits_of_time(moment: datetime) -> str:
     return re.sub("[^0-9]", "", moment.isoformat()[:19])
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #a8972159
 def digits_of(value: Any) -> str:
     "What a row has as its change sequence, a text or a whole decimal, as text; empty for other values."
     return str(value) if isinstance(value, (str, Decimal)) else ""
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #650889e1
 def is_sequence(
     value: Any,  # in a change row
     column: str,
@@ -437,7 +437,7 @@ def is_sequence(
     low, high = sequence_span(name)
     return column.upper() == STANDARD or low <= text[:14] <= high
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #5047326a
 def digits_in(
     column: str,  # of the change sequence, in a frame of `read_changes`
 ) -> SparkColumn:
@@ -446,7 +446,7 @@ def digits_in(
 
     return F.col(quoted(column)).cast("string")
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #261bab3a
 def proves(column: str) -> SparkColumn:
     "`is_sequence` for the rows of a frame."
     from pyspark.sql import functions as F
@@ -478,7 +478,7 @@ def first_texts(
         for row in zip(*columns.values())
     ]
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #c0d035a0
 def not_loaded(
     names: Sequence[str],  # columns that may hold the change sequence
     path: str,  # of a load file
@@ -499,14 +499,14 @@ def is_text(
     "Whether a column is text in the lake, but no time of day."
     return stored(column).type == "string" and column.type != "time"
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #ff5b03ad
 def may_hold_sequence(
     column: Column,  # of a file or of the lake
 ) -> bool:
     "Whether a column is one of texts, or of whole numbers with room for the digits of a change sequence."
     return is_text(column) or holds_sequence(column.type)
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #29609775
 def sequence_column(
     files: ChangeFiles,  # of one batch
     load: Mapping[str, str] | None = None,  # a load file: path -> where it lies
@@ -527,11 +527,11 @@ def sequence_column(
         likely = not_loaded(likely, path, url) if likely else []
     return likely[0] if len({row[name] for name in likely}) == 1 else ""  # two rules may add it twice
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #d59800ba
 def _first_with_rows(files: ChangeFiles) -> Footer | None:
     return next((footer for footer in files.footers if footer.rows), None)
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #4b109d8e
 def useless_sequence(
     files: ChangeFiles,  # of one batch, without a change sequence column
 ) -> str:  # "" for none
@@ -554,7 +554,7 @@ def useless_sequence(
     reasons = (odd_sequence(value, name, kinds[name], base) for name, value in row.items())
     return next(filter(None, reasons), "")
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #d5dfc33c
 _CUT = re.compile(r"\s*([0-9]{24,35})\s*")  # long enough to be no number of a source's own
 
 
@@ -591,7 +591,7 @@ def _alike(name: str, footer: Footer) -> str:
         else ""
     )
 
-
+# %% ../../notebooks/05_changes/03_read.ipynb #9c5e8ca3
 def check_key(
     table: str,  # for messages
     schema: Schema,  # the source's columns

@@ -53,7 +53,7 @@ def needs_rewrite(url: str, path: str, options: ReadOptions) -> bool:
         return True
     return may_lack_values(path, options) and _has_unlogged(file, options)
 
-
+# %% ../../notebooks/05_changes/17_rewrite.ipynb #a268fb3b
 def _has_unlogged(file: pq.ParquetFile, options: ReadOptions) -> bool:
     "Whether there may be a null in a column in which it means that the log had no value."
     carried = file.schema_arrow.names
@@ -94,14 +94,14 @@ class RewrittenFiles:
     options: ReadOptions  # with what the files have shown
     bad: tuple[BadRow, ...] = ()  # by file, in the order given, and row
 
-
+# %% ../../notebooks/05_changes/17_rewrite.ipynb #21bf40fb
 def _with_header(options: ReadOptions, heads: Mapping[str, list[Fields]]) -> ReadOptions:
     "Options with a header, if a file shows that its endpoint writes headers."
     # Where one file has a header all have, and a load file without Op could not tell.
     is_shown = any(head and head[0][:1] == (OP,) for head in heads.values())
     return replace(options, header=True) if options.header is None and is_shown else options
 
-
+# %% ../../notebooks/05_changes/17_rewrite.ipynb #ef2b80b5
 def _with_sequence(options: ReadOptions, layouts: Mapping[str, CsvLayout]) -> ReadOptions:
     "Options with a change sequence behind the columns, if a file without a header has one that no definition has."
     defined = {*options.columns, *(column for version in options.versions for column in version.columns)}
@@ -109,7 +109,7 @@ def _with_sequence(options: ReadOptions, layouts: Mapping[str, CsvLayout]) -> Re
     is_shown = any(column.name == STANDARD for column in added)
     return replace(options, more=(STANDARD,)) if is_shown and not options.more else options
 
-
+# %% ../../notebooks/05_changes/17_rewrite.ipynb #5d6cde23
 def rewrite_files(
     table: str,  # for messages
     urls: Mapping[str, str],  # of files for `needs_rewrite`: path below the table's folder -> where it lies
@@ -141,7 +141,7 @@ def _folder() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
-
+# %% ../../notebooks/05_changes/17_rewrite.ipynb #f4d9fdb3
 class ReadableUrls(Mapping[str, str]):
     "Where raw files can be read as Parquet, by path. Raises `Refused` or `Unreadable` when a file is asked for."
 

@@ -63,7 +63,7 @@ def columns(
     parts = re.split(r",(?![^(]*\))", text)
     return tuple(Column(*part.strip().split(" ", 1)) for part in parts if part.strip())
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #7d30bb86
 def ddl(
     schema: Iterable[Column],
 ) -> str:  # what `spark.read.schema` takes
@@ -127,7 +127,7 @@ def arrow_type(
     "The Arrow type of a lake type."
     return pa.decimal128(*map(int, kind[8:-1].split(","))) if kind.startswith("decimal") else ARROW[kind]
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #6f157f50
 def time_from(
     text: str,  # as Spark writes it: in UTC, without a zone, of any year: "+10000-01-01"
     kind: pa.DataType,  # of a day or a time
@@ -136,7 +136,7 @@ def time_from(
     unit = "D" if pa.types.is_date(kind) else kind.unit
     return pa.array(np.array([text], f"datetime64[{unit}]")).cast(kind)[0]
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #0132c0ac
 def in_python(value: pa.Scalar) -> Any:
     "A Python value; a day or a time outside the years 1 to 9999, which Python cannot represent, becomes text."
     try:
@@ -170,7 +170,7 @@ def brief(
     "The text of an error on one line, to be used inside our messages."
     return " ".join(str(error).split()).rstrip(". ")
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #397c8779
 @contextmanager
 def in_words(
     path: str,  # of the file
@@ -207,7 +207,7 @@ def check_rows(
     if rows != promised:
         raise Unreadable(f"{path}: damaged: {promised:,} rows were promised, {rows:,} are there. {WAY}")
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #29f647ab
 COLUMNS = 30_000  # of a file, at most. SQL Server allows a sparse table as many, other databases far fewer
 
 
@@ -267,7 +267,7 @@ def plain(
             rows = rows.set_column(i, column.name, rows.column(i).cast(column.type.value_type))
     return rows
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #f06526f6
 def read_raw(
     file: pq.ParquetFile,  # of `open_raw`
     path: str,  # name used in messages
@@ -323,7 +323,7 @@ def lake_damage() -> Iterator[None]:
     except Unreadable as error:
         raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #faef606c
 def open_lake_file(
     url: str,  # of a file that we wrote
     rows: int | None = None,  # its rows by the journal; None if unknown
@@ -335,7 +335,7 @@ def open_lake_file(
         check_rows(url, file.metadata.num_rows, file.metadata.num_rows if rows is None else rows)
     return file
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #d65cba53
 def read_lake(
     url: str,  # of a file that we wrote
     rows: int | None = None,  # its rows by the journal; None if unknown
@@ -356,7 +356,7 @@ def stored_names(
     "The names of the lake's columns as its files have them."
     return [op_column if name == OP else name for name in names if name != OP or op_column != NO_OP]
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #5339057c
 def as_stored(
     rows: pa.Table,  # of the lake, our operation column as Op
     op_column: str,  # as for `stored_names`
@@ -366,7 +366,7 @@ def as_stored(
     stored_rows = rows.select([name for name in names if name != OP or op_column != NO_OP])
     return stored_rows.rename_columns(stored_names(names, op_column))
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #e7d4acf1
 def from_stored(
     rows: pa.Table,  # as the lake's files have them
     op_column: str,  # as for `stored_names`
@@ -395,7 +395,7 @@ def _is_sound(
         return str(error).startswith(_NO_PAGES)
     return True
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #7bb446a8
 def statistics(
     meta: pq.FileMetaData,
     columns: Sequence[int],  # their places in the file
@@ -457,7 +457,7 @@ def _coded(
         for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
             yield batch.column(0)
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #82e7dd7a
 def holds_only(
     url: str,
     path: str,  # name used in messages
@@ -469,12 +469,12 @@ def holds_only(
     pieces = chain.from_iterable(_coded(file, path, group, name, 65_536) for group in range(file.num_row_groups))
     return all(not piece.null_count and pc.all(pc.equal(piece.dictionary, value)).as_py() for piece in pieces)
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #a36ae29d
 def _lengths(values: pa.DictionaryArray) -> pa.Array:
     "The bytes of each text of a dictionary."
     return pc.fill_null(pc.binary_length(values.dictionary), 0).cast(pa.int64())
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #264486b4
 def _check_row_size(path: str, size: int, rows: int) -> None:
     "Raise `Unreadable` for rows that take too much each."
     if size > LARGEST_ROW * max(rows, 1):
@@ -484,7 +484,7 @@ def _check_row_size(path: str, size: int, rows: int) -> None:
             "the file again"
         )
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #45473edb
 def _size_of_texts(path: str, url: str, meta: pq.FileMetaData, texts: Sequence[tuple[int, str]], enough: int) -> int:
     "Bytes in memory of texts that a dictionary holds once for many rows, each by row group and column; 0 for few."
     names = sorted({name for _, name in texts})
@@ -501,7 +501,7 @@ def _size_of_texts(path: str, url: str, meta: pq.FileMetaData, texts: Sequence[t
     sizes = (pc.sum(_lengths(piece).take(pc.drop_null(piece.indices))).as_py() for piece in values)
     return sum(filter(None, sizes))
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #f2bbed66
 def size_of(
     file: pq.ParquetFile,  # of `open_raw`
     path: str,  # name used in messages
@@ -550,7 +550,7 @@ def _check_types(path: str, fields: pa.Schema) -> Schema:
             )
     return tuple(schema)
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #2f4c353f
 def read_footer(
     path: str,  # below the table's folder, for messages
     url: str,  # where to open it
@@ -600,21 +600,21 @@ def unlogged_list(
         lists = pc.if_else(pc.fill_null(mask, False), longer, lists)
     return lists
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #d2bd9191
 def unlogged_names(
     text: str | None,  # of such a list
 ) -> list[str]:
     "The columns that it names."
     return [name for name in (text or "").split(_BOUND) if name]
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #78e748c5
 def unlogged_pattern(
     name: str,  # of a column
 ) -> str:
     "The text that a list with this column holds."
     return f"{_BOUND}{name}{_BOUND}"
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #5579c87a
 def is_unlogged(
     rows: pa.Table,  # with such a list, or without
     name: str,  # of a column
@@ -647,7 +647,7 @@ def _digits(kind: str) -> tuple[int, int] | None:
     digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return (int(digits[1]) - int(digits[2]), int(digits[2])) if digits else None
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #fa2c3bcb
 def _wider_decimal(digits_of_one: tuple[int, int] | None, digits_of_other: tuple[int, int] | None) -> str:
     "A decimal with room for the digits of both, before and after the point; Spark allows 38 digits."
     if digits_of_one is None or digits_of_other is None:
@@ -671,7 +671,7 @@ class Evolution:
         "Something changed."
         return bool(self.sentences)
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #0835722f
 def _grown(table: str, have: str, column: Column, path: str) -> str:
     "The type that a column has after a file."
     if new := wider(have, column.type):
@@ -702,7 +702,7 @@ def check_names(
         origin = ", DMS's own and one of the source" if name == OP else ""
         raise Refused(f"{where} has {names.count(name)} columns {name}{origin}; one was expected. {ways}")
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #2bcdc492
 def _check_op(table: str, footer: Footer) -> None:
     "Raise `Refused` for an operation that is no text."
     for column in footer.schema:
@@ -713,7 +713,7 @@ def _check_op(table: str, footer: Footer) -> None:
                 f"{Advice.RELOAD(table)}"
             )
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #9b064dcb
 STANDARD, _FIGURES = "AR_H_CHANGE_SEQ", 35  # what DMS calls a change sequence, and its digits
 
 
@@ -724,7 +724,7 @@ def holds_sequence(
     digits, scale = _digits(kind) or (0, 0)
     return digits >= _FIGURES and not scale
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #4aa2bac7
 def stored(
     column: Column,  # of a file
 ) -> Column:  # of the lake
@@ -793,7 +793,7 @@ def check_same(
         f"{Advice.SET(table, '--schema-policy keep')}"
     )
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #281629b2
 def by_policy(
     table: str,  # for messages
     policy: str,  # evolve, strict or keep
@@ -831,7 +831,7 @@ def _check_op_name(table: str, schema: Schema, op_column: str) -> None:
                 f"another name, or leave it out (none): {Advice.SET(table, '--op-column')} {free}"
             )
 
-
+# %% ../../notebooks/05_changes/01_schema.ipynb #feb2b6ad
 def check_case(
     table: str,
     schema: Schema,  # the lake's source columns

@@ -93,7 +93,7 @@ class StagedFile:
     start: int = 0  # number of the first row that counts
     hidden: list[int] = field(default_factory=list)  # others that do not
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #1f040818
 @dataclass(frozen=True)
 class Staging:
     "A fold to be run in tasks."
@@ -102,12 +102,12 @@ class Staging:
     how: Folding
     files: tuple[StagedFile, ...]  # () if Spark reads the rows
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #f7887daf
 def encode_staging(staging: Staging) -> str:
     "The staging as JSON, as tasks read it."
     return json.dumps(asdict(staging))
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #72a9ea53
 def load_staging(url: str) -> Staging:
     "The staging from its JSON file."
     facts = json.loads(get_text(url))
@@ -132,7 +132,7 @@ def batch_types(
         | has_columns
     )
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #e39fce8e
 def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:  # a `FoldResult` as a task returns it
     "Fold changes, and write their batch rows to a new file."
     batch, folded = fold(changes, staging.how)
@@ -188,7 +188,7 @@ def read_file(
         changes = changes.filter(pc.invert(pc.is_in(changes[ROW], value_set=hidden)))
     return with_old_keys(changes, images) if images else changes
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #bca70471
 def _fold_files(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: all files in one piece."
     staging = load_staging(url)
@@ -205,7 +205,7 @@ def _shares_of(files: ChangeFiles) -> int:
     "The number of tasks that fold these files."
     return max(2, round(files.bytes / _SHARE))
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #2789f939
 def fold_shuffled(
     spark: SparkSession,
     files: ChangeFiles,
@@ -246,13 +246,13 @@ class Batch:
     folded: FoldResult  # what the fold has read and made
     replaces: tuple[str, ...] = ()  # files whose other rows are removed from the table
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #82797508
 def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     "The batch rows as a frame."
     types = batch_types(batch.schema, len(batch.sets))
     return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(read_url(batch.url))
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #b00f9231
 def write_whole(
     frame: DataFrame,  # a row of the source as a struct, _cdc_file, _cdc_row
     row: str,  # the struct
@@ -310,7 +310,7 @@ def _ask_ends(batches: Batches, url: str) -> Batches:
         silent = {name for count in counts for name in names if count[name] is None}
         yield facts_out({name: sum(count[name] for count in counts) for name in names if name not in silent})
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #fa4a7cda
 def odd_nulls(
     spark: SparkSession,
     files: ChangeFiles,
@@ -337,11 +337,11 @@ def _staged(files: ChangeFiles, footer: Footer) -> StagedFile:
     start, hidden = (rows.stop, []) if isinstance(rows, range) else (0, sorted(rows))
     return StagedFile(url, footer.path, *files.place[footer.path], start, hidden)
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #132da66c
 def _direct(spark: SparkSession) -> int:  # bytes
     return int(spark.conf.get("spark.dmscdc.directBytes", str(DIRECT)) or DIRECT)
 
-
+# %% ../../notebooks/05_changes/07_stage.ipynb #dc20b3f8
 def fold_all(spark: SparkSession, files: ChangeFiles, folder: str, how: Folding) -> FoldResult:
     "Fold and write, in one task or in shares."
     shuffled = files.rows > 0 and not is_small(files.bytes) and files.bytes > _direct(spark)

@@ -58,7 +58,7 @@ def is_small(
     "Whether so much is worked on here."
     return size is not None and size <= int(os.environ.get("DMSCDC_SMALL_BYTES", AT_ONCE))
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #5d57561f
 def in_tasks(
     spark: SparkSession,
     url: str,  # where the list is staged
@@ -83,7 +83,7 @@ def in_tasks(
     numbers = spark.range(0, count, 1, min(count, 1000))
     return facts_in(numbers.mapInArrow(work, "done string"))
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #0f1d23ed
 _ALONE = threading.RLock()
 _ROOM = 2 << 30  # bytes of memory that small work may take; it is a bomb if it needs more
 
@@ -109,7 +109,7 @@ def bounded_memory(
         finally:
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #55a0b8bb
 def with_access(
     work: Callable[[Batches], Batches],
     *texts: str,  # addresses, or lists of them
@@ -140,17 +140,17 @@ def numbers_in(batches: Batches) -> Iterator[int]:
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #74af409e
 def facts_out(facts: Mapping[str, Any]) -> pa.RecordBatch:
     "A line of facts, as a task returns it."
     return pa.record_batch({"done": [json.dumps(facts)]})
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #f620de84
 def facts_in(lines: DataFrame) -> list[dict[str, Any]]:  # one line of facts per row
     "The facts of all pieces. Raises the first refusal among them."
     return _checked(line["done"] for line in lines.collect())
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #dd9b47e2
 def _checked(lines: Iterable[str]) -> list[dict[str, Any]]:
     "Lines of facts as they are, unless one is a refusal."
     done = [json.loads(line) for line in lines]
@@ -159,14 +159,14 @@ def _checked(lines: Iterable[str]) -> list[dict[str, Any]]:
             raise ERRORS[facts["refused"]](facts["words"])
     return done
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #f7cf5db1
 def put_text(url: str, content: str) -> None:
     "Write a small text file."
     fs, path = new_fs_and_path(url)
     with fs.open_output_stream(path) as file:
         file.write(content.encode())
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #8686ae5b
 def get_text(url: str) -> str:
     "Read a small text file."
     fs, path = fs_and_path(url)
@@ -178,7 +178,7 @@ def _is_text(column: pa.ChunkedArray) -> bool:
     "Whether all texts are UTF-8. Bytes below 128 always are, which is quick to check."
     return all(map(_is_ascii, column.chunks)) or _holds(lambda: column.validate(full=True))
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #686798c3
 def _is_ascii(texts: pa.Array) -> bool:
     _, ends, data = texts.buffers()
     if not len(texts) or data is None:
@@ -187,7 +187,7 @@ def _is_ascii(texts: pa.Array) -> bool:
     text_bytes = np.frombuffer(data, np.int8)[ends[texts.offset] : ends[texts.offset + len(texts)]]
     return not len(text_bytes) or bool(text_bytes.min() >= 0)
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #4e9ed949
 def _holds(check: Callable[[], Any]) -> bool:
     try:
         check()
@@ -207,7 +207,7 @@ def _first_bad(
         low, high = (middle, high) if fits(column.slice(low, middle - low)) else (low, middle)
     return low
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #6460a2b2
 def _typed(
     values: pa.ChunkedArray,  # as the file has them
     column: Column,  # as the lake will hold it
@@ -256,7 +256,7 @@ def _cause(error: Exception) -> str:
     causes = [line for line in lines if line.startswith("Caused by: ") and "SparkException" not in line] or lines
     return re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])", "", causes[0].removeprefix("Caused by: ").rstrip(". "))
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #6aaa507d
 UNREAD = re.compile(rf"(?:error while reading file|{NOT_UTF8}) (\S+?)[.'\"]*(?:\s|$)")
 
 
@@ -323,7 +323,7 @@ def check_sound(
     numbers = spark.range(0, len(files), 1, min(len(files), 1000))
     facts_in(numbers.mapInArrow(with_access(look, *urls.values()), "done string"))
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #751b86f6
 @contextmanager
 def in_sentences(
     urls: Mapping[str, str] | None = None,  # as for `explained`
@@ -362,13 +362,13 @@ def nan_columns(rows: pa.Table) -> list[str]:
     floating = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
     return [name for name in floating if pc.any(pc.is_nan(rows[name])).as_py()]
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #1c737703
 def _negative_zeros(rows: pa.Table) -> list[str]:
     "The columns of floating point in which -0.0 occurs."
     floating = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
     return [name for name in floating if np.any(np.signbit(pc.filter(rows[name], pc.equal(rows[name], 0)).to_numpy()))]
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #a1f2efec
 def write_table(
     table: pa.Table,
     url: str,
@@ -398,7 +398,7 @@ def write_table(
         file.write_table(pa.Table.from_arrays(table.columns, schema=schema))
         file.add_key_value_metadata(footer(table.schema, types))  # metadata of the Arrow schema is not written with it
 
-
+# %% ../../notebooks/05_changes/04_tasks.ipynb #a5b0f573
 def unique_columns(keys: Sequence[str]) -> tuple[str, ...]:
     "Columns without repeated values: the row's number in its file, and a key of one column."
     return (ROW, *keys) if len(keys) == 1 else (ROW,)

@@ -78,7 +78,7 @@ class _NoPandas:
         if name == "pandas":
             raise ModuleNotFoundError("not now", name=name)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #67d33688
 def without_pandas() -> None:
     "Let Arrow go on without pandas, unless it is there already; for commands, which end with their answer."
     import pyarrow as pa
@@ -113,7 +113,7 @@ def lost_of(
     lake, item = table_of(config, table)
     return lost_since(item, lake, lake.head(), config.catalog)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #82355848
 def read_how(
     config: Config,
     item: TableItem,
@@ -124,7 +124,7 @@ def read_how(
 
     return how_read(item, head, config.lake, config.archive)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #edf096d5
 def lives(
     config: Config,
     table: str,  # schema.table
@@ -162,7 +162,7 @@ def _show_audit(
     for words in sentences(audit):
         target.print(words, markup=False)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #844cea85
 def _save(
     title: str,  # of the table
     audits: Sequence[RowAudit],
@@ -206,7 +206,7 @@ def lives_where(
     cut = f"the first {_LIVES} of {len(rows):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
     return audits, [*dict.fromkeys(words), *[cut] * (len(rows) > _LIVES)]
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #80c470c4
 def history(
     config: Config,
     table: Name,
@@ -329,7 +329,7 @@ def refusals(table: str) -> Iterator[None]:
             fail(Unreadable(f"{table}: {words}"), 1)
         raise
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #5187aa0c
 @contextmanager
 def answering(table: str) -> Iterator[None]:
     "The same for an answer without Spark, which may take half of this machine's memory: a small file can hold more."
@@ -346,7 +346,7 @@ def _here(
     "The absolute path or the address."
     return absolute(text, Path.cwd()) if text else ""
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #5b80b03a
 def _check_new(url: str) -> None:
     "Raise `ValueError` for a folder that is not empty."
     import pyarrow.fs as pafs
@@ -355,7 +355,7 @@ def _check_new(url: str) -> None:
     if fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
         raise ValueError(f"{url} holds something already and is not touched: name a new folder with --out")
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #b14f54a9
 def _write_rows(
     rows: pa.Table | DataFrame,
     url: str,  # of a folder
@@ -388,7 +388,7 @@ def answer_as_of(
     conditions = conditions_of(where)
     return only(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #008ffb88
 def _answer_whole(
     config: Config,
     question: TableQuestion,
@@ -419,7 +419,7 @@ def _answer_whole(
 
     return as_of(spark("parquet"), changelog, question.key, moment, time_column)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #2293609a
 def _shown(
     answer: AsOf,
     rows: pa.Table | DataFrame,  # the answer's, or what was written of them
@@ -431,7 +431,7 @@ def _shown(
         return {**facts, "rows": rows.num_rows, "first": _first_of_arrow(rows)}
     return {**facts, "rows": rows.count(), "first": _first_of_spark(rows)}
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #fe82c90c
 def _first_of_arrow(rows: pa.Table) -> list[dict[str, str | None]]:
     "The first rows, as texts."
     from dmscdc.changes.schema import in_python
@@ -440,7 +440,7 @@ def _first_of_arrow(rows: pa.Table) -> list[dict[str, str | None]]:
     values = [[_text_of(in_python(value)) for value in column] for column in head.columns]
     return [dict(zip(head.column_names, row)) for row in zip(*values)]
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #0e0e5446
 def _text_of(value: object) -> str | None:
     "A value as text; a time as Spark writes it."
     if isinstance(value, datetime):
@@ -448,7 +448,7 @@ def _text_of(value: object) -> str | None:
         return text.rstrip("0").rstrip(".") if "." in text else text
     return None if value is None else str(bytearray(value) if isinstance(value, bytes) else value)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #5638235b
 def _first_of_spark(rows: DataFrame) -> list[dict[str, str | None]]:
     "The same of a frame of Spark."
     from pyspark.sql import functions as F
@@ -511,7 +511,7 @@ def _show_answer(question: TableQuestion, answer: AsOf, folder: str, note: str, 
     else:
         _show_rows(question, answer, facts, folder, note)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #4d150f2d
 def _show_rows(question: TableQuestion, answer: AsOf, facts: dict[str, Any], folder: str, note: str) -> None:
     "Show an answer to a person: its first rows and notes."
     if not folder:
@@ -549,13 +549,13 @@ def _ends_of(
     until = question.position if not to else landed(changelog if to == "landed" else upto(changelog, to))
     return stands, until
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #819a212e
 def after_lake(question: TableQuestion, changelog: Changelog) -> list[RawFile]:
     "Change files that a pass will apply: those after the last one that the lake holds, not those that came too late."
     newest = question.position.last if question.position else ""
     return [file for file in changelog.changes if not newest or file.order > change_order(newest)]
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #613c9d69
 def _words_of(part: Delivered) -> list[str]:
     "A part in sentences."
     from dmscdc.history.clock import not_applied

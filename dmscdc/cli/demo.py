@@ -87,7 +87,7 @@ def prove_all(
     places = (config.landing, config.lake, config.state, config.source)
     return [prove(ProofRequest(TableRef(SCHEMA, name), *places)) for name in TABLES]
 
-
+# %% ../../notebooks/17_cli/02_demo.ipynb #b493cf50
 def summary(
     proof: Proof,
 ) -> str:
@@ -106,7 +106,7 @@ def _landing_of_2019(
     write_changes(landing, table, [("D", *PRODUCTS[1])], "20181215-110000000", columns)
     return landing / SCHEMA / "product"
 
-
+# %% ../../notebooks/17_cli/02_demo.ipynb #dc9af217
 def _lake_of_2019(
     folder: Path,  # of the demo
 ) -> Path:  # of the lake table

@@ -149,7 +149,7 @@ def _needs_somebody(
     "Whether a person must look at a table."
     return row["state"] == "waiting" or row["verdict"] in TROUBLE
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #dcd2834b
 def _show_lines(
     lines: list[str],
     file: TextIO | None = None,  # None: to the output
@@ -184,12 +184,12 @@ def _show_people(
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
             console().print(f"{row['table']}: {words}{retry}", markup=False)
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #22963b56
 def _in_sentences(words: Sequence[str]) -> list[str]:
     "Each with a capital letter and a full stop."
     return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in words]
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #1aace0f2
 def _plan_words(
     status: TableStatus,
 ) -> str:  # without the table's name
@@ -319,7 +319,7 @@ def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see 
         return [*map(named, read_aside(aside_folder(status.item.out_path or config.lake, status.table), aside)[:NAMED])]
     return []
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #1c3e48ab
 @app.command(epilog="Example: dmscdc status --json")
 @with_config
 def status(
@@ -419,7 +419,7 @@ def _until_stopped() -> threading.Event:
         signal.signal(number, lambda *_: stop.set())
     return stop
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #7ef09aa5
 def _show_secret(
     line: str,  # with the token
 ) -> None:
@@ -595,7 +595,7 @@ def about(
         show_line(f"dmscdc {__version__}")
         raise typer.Exit()
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #1df7698e
 def main() -> None:
     "The entry point of the command."
     spare_collector()

@@ -67,7 +67,7 @@ def _proven(
     runs = run_proofs(config, tables, say=lambda words: show_line(words, file=sys.stderr))
     return [table for table, run in zip(tables, runs) if run.verdict == "ok"]
 
-
+# %% ../../notebooks/17_cli/09_maintain.ipynb #47ef3128
 @maintenance.command("raw", epilog="Example: dmscdc maintain raw --keep-days 90 --yes")
 @with_config
 def maintain_raw(

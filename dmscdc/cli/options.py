@@ -44,7 +44,7 @@ class _Lines(Console):
     def print(self, *objects: Any, **how: Any) -> None:
         super().print(*[escaped(item, "\t") if isinstance(item, str) else item for item in objects], **how)
 
-
+# %% ../../notebooks/17_cli/01_options.ipynb #c80ab4d8
 def console(
     file: TextIO | None = None,  # standard output if none is named
 ) -> Console:
@@ -53,7 +53,7 @@ def console(
     width = None if getattr(stream, "isatty", bool)() else 160
     return _Lines(file=stream, width=width, highlight=False, emoji=False, soft_wrap=True, force_jupyter=False)
 
-
+# %% ../../notebooks/17_cli/01_options.ipynb #20c49df5
 def show_line(
     words: object,  # a line; a path, an error
     file: TextIO | None = None,  # standard output if none is named
@@ -105,7 +105,7 @@ def show_table(
         table.add_row(*[cell(name, row.get(name)) for name in names])
     (target or console()).print(table)
 
-
+# %% ../../notebooks/17_cli/01_options.ipynb #88d2c87c
 def show_source_rows(
     rows: Sequence[Mapping[str, Any]],
     names: Mapping[str, str],  # all columns -> how each is called
@@ -146,7 +146,7 @@ def _turning(
     with Live(get_renderable=render, console=target, refresh_per_second=8, transient=True):
         yield tell
 
-
+# %% ../../notebooks/17_cli/01_options.ipynb #2bf18a5e
 def _log_line(text: str) -> None:
     "Print a line with its time in one piece, since two notebooks may print at once."
     now = datetime.now(timezone.utc)
@@ -180,7 +180,7 @@ def _help(
     words = MEANING.get(name, f"folder of {FILE}").replace('; "": ', "; else ")
     return words[:1].upper() + words[1:]
 
-
+# %% ../../notebooks/17_cli/01_options.ipynb #b0b5b51f
 def described(
     name: str,  # of a setting
 ) -> OptionInfo:

@@ -35,7 +35,7 @@ def _kept(
     head = open_lake(item, config.lake, config.catalog).head()
     return (Position.from_json(head.position).aside or {}) if head else {}
 
-
+# %% ../../notebooks/17_cli/07_quarantine.ipynb #2d79a540
 def _item(table: str, config: Config) -> TableItem:
     "A table that the state knows. Raises `UnknownTable`."
     state, ref = open_state(config.state, config.landing, ask=True), TableRef.parse(table)
@@ -43,7 +43,7 @@ def _item(table: str, config: Config) -> TableItem:
         return item
     raise UnknownTable(f"no table {ref}: the state does not know it. Tables: dmscdc table list")
 
-
+# %% ../../notebooks/17_cli/07_quarantine.ipynb #a28b376b
 def _rows_of(item: TableItem, config: Config) -> list[SetAside]:
     "The rows of a table that are put aside. Raises `BadSetting` if their list is gone."
     numbers, folder = _kept(item, config), aside_folder(item.out_path or config.lake, item.table)
@@ -116,7 +116,7 @@ def _chosen(
         raise BadSetting(f"{words}: dmscdc quarantine show {name}")
     return [path for paths in matches.values() for path in paths] or list(aside)
 
-
+# %% ../../notebooks/17_cli/07_quarantine.ipynb #da4cfd35
 def _instruct(item: TableItem, config: Config, instruction: dict[str, Any], words: str) -> None:
     "Leave an instruction for the next pass, and print it."
     open_state(config.state, config.landing).instruct(item.table, instruction)
@@ -142,7 +142,7 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
         words = f"{len(changes):,} file{'s are' if changes[1:] else ' is'} applied again"
         _instruct(item, config, {"kind": Instruct.REPLAY, "files": changes}, words)
 
-
+# %% ../../notebooks/17_cli/07_quarantine.ipynb #48125614
 @quarantine.command("drop", epilog="Example: dmscdc quarantine drop sampledb.product")
 @with_config
 def quarantine_drop(config: Config, table: Name, files: _Files = None) -> None:

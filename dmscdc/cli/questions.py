@@ -107,7 +107,7 @@ def changes_command(
         _show(table, change_lines(changes[:limit]), LINE, limit, False, "change", len(changes))
     _note(words, json)
 
-
+# %% ../../notebooks/17_cli/11_questions.ipynb #1ba73ebb
 def _show(
     table: str,
     lines: list[dict[str, Any]],
@@ -131,7 +131,7 @@ def _show(
     )
     console().print(f"{table}: {shows}", markup=False)
 
-
+# %% ../../notebooks/17_cli/11_questions.ipynb #5cb69558
 def _note(words: tuple[str, ...], json: bool) -> None:
     "What an answer lacks; beside the JSON of a program, on the other stream."
     for sentence in words:
@@ -153,7 +153,7 @@ def rows_with(
     changelog = question.past()
     return find(changelog, question.key, conditions), notes(changelog, question.key)
 
-
+# %% ../../notebooks/17_cli/11_questions.ipynb #6bcb29d4
 _CONDITION = "name=Sample% for all that begin so, 'price >= 100', 'price = null'; several must hold at once"
 
 
@@ -193,7 +193,7 @@ def life_of(
         raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in question.key)}")
     return states_of(question.past(), [key])[0]
 
-
+# %% ../../notebooks/17_cli/11_questions.ipynb #78b45f5b
 @with_config
 def blame_command(
     config: Config,
@@ -252,7 +252,7 @@ def lake_notebook(
     path.write_text(dumps(book, indent=1), encoding="utf-8")
     return path
 
-
+# %% ../../notebooks/17_cli/11_questions.ipynb #9c117821
 @with_config
 def lab_command(
     config: Config,

@@ -37,7 +37,7 @@ def _begin_of(
     missing = {4: "-01-01", 7: "-01"}.get(len(time), "")
     return f"{moment_of(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
 
-
+# %% ../../notebooks/17_cli/04_runs.ipynb #8edc8f9e
 def _chosen(
     config: Config,
     table: str | None,  # of this table only
@@ -118,7 +118,7 @@ def _remade(
         page = report_html(notebook)
     return open_run_store(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
 
-
+# %% ../../notebooks/17_cli/04_runs.ipynb #45914663
 def _known_tables(
     config: Config,
 ) -> list[dict[str, Any]]:  # for the front page

@@ -41,7 +41,7 @@ def _names(text: str) -> tuple[str, ...]:
     "Names with commas between them."
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
-
+# %% ../../notebooks/17_cli/08_stream.ipynb #fc70ce7c
 _METADATA = "What else of a record becomes a column: eventName,eventID,userIdentity,…"
 _STREAM = "The Kinesis stream; dynamodb:TABLE for a table's own stream"
 _FETCH = "Who reads the shards: here, spark (a task for each), or auto: Spark where they are many"

@@ -274,7 +274,7 @@ def _unlogged(text: str) -> list[str]:
         raise BadSetting(f"--unlogged {text}: keep:a,b or keep:* or null was expected")
     return columns
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #ccae165c
 def _merged_csv(
     item: TableItem | None,  # as it is; None: never seen
     pairs: list[str] | None,  # NAME=VALUE, as typed
@@ -353,7 +353,7 @@ def _text_of(file: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #63c44b69
 def _definition_from(
     table: TableRef,
     ddl: Optional[str],  # a file
@@ -378,7 +378,7 @@ def _versions_of(item: TableItem) -> list[tuple[str, Any]]:
     "Every version of a table's definition: its first change file, empty for the load; its columns."
     return [("", item.columns), *map(tuple, item.csv.get("versions", []))] if item.columns else []
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #6ab13868
 def _set_columns(
     state: State,
     table: TableRef,
@@ -398,7 +398,7 @@ def _set_columns(
     if definition.dialect:  # types of a source, not a list of ours
         state.note_run(table, {"losses": list(definition.notes)})
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #58088879
 def _show_columns(
     item: TableItem,
 ) -> None:
@@ -433,7 +433,7 @@ def _set_all(
     if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in tables)]:
         show_line(f"not in the landing, so left alone: {some(unknown)}")
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #6993e363
 @tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
 @with_config
 def table_columns(
@@ -511,7 +511,7 @@ def _renamed_key(
     "The key or the partition with the name of today."
     return [new if name == before else name for name in names]
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #14dc79de
 def rename_column(
     item: TableItem,
     carried: set[str],  # columns of the files, by their names of today; empty where they are not known
@@ -527,7 +527,7 @@ def rename_column(
     layout = {"key": _renamed_key(item.key, old, new), "partition": _renamed_key(item.partition, old, new)}
     return {"csv": csv, **{name: names for name, names in layout.items() if names}}
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #64537a97
 def undo_renaming(
     item: TableItem,
 ) -> dict[str, Any]:  # settings
@@ -538,7 +538,7 @@ def undo_renaming(
     layout = {"key": _renamed_key(item.key, new, old), "partition": _renamed_key(item.partition, new, old)}
     return {"csv": {**item.csv, "renamed": earlier}, **{name: names for name, names in layout.items() if names}}
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #fc049a6b
 @tables.command("rename", epilog="Example: dmscdc table rename sampledb.product qty quantity")
 @with_config
 def table_rename(
@@ -583,7 +583,7 @@ def table_replay(
     "Apply change files again, and what follows them for their keys."
     _instruct(config, table, {"kind": Instruct.REPLAY, "files": files})
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #b716b2e0
 @tables.command("accept", epilog="Example: dmscdc table accept sampledb.product")
 @with_config
 def table_accept(
@@ -593,7 +593,7 @@ def table_accept(
     "Say that what is asked about is right as it is."
     _instruct(config, table, {"kind": Instruct.ACCEPT})
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #21e9f50e
 @tables.command("migrate", epilog="Example: dmscdc table migrate sampledb.product --format delta")
 @with_config
 def table_migrate(
@@ -615,7 +615,7 @@ def _known_tables(
     tables = {item.table for item in state.items()}
     return sorted({*open_landing(config.landing).tables(tables), *tables})
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #876f44e8
 def _check_there(
     config: Config,
     state: State,

@@ -44,6 +44,8 @@ class Service:
 GLUE = Service(  # 6.0; emr-spark-8 runs its Python, too
     "4.1", "3.13", "environment.tar.gz", "runs,aws,stream,delta,iceberg,hudi", ("pandas", *_CONNECT)
 )
+
+# %% ../../notebooks/16_deploy/09_environment.ipynb #7357ac98
 GLUE_HUDI = Service(  # 5.1
     "3.5",
     "3.11",
@@ -61,7 +63,7 @@ def service_for(
     "Where a job writes tables of a format."
     return GLUE_HUDI if format.startswith("hudi") else GLUE
 
-
+# %% ../../notebooks/16_deploy/09_environment.ipynb #000b17c2
 def versions_for(
     service: Service,
 ) -> str:  # as a file of constraints
@@ -71,7 +73,7 @@ def versions_for(
     lines = [line for line in text.splitlines() if line.partition("==")[0] not in replaced]
     return "\n".join([*lines, *service.versions, ""])
 
-
+# %% ../../notebooks/16_deploy/09_environment.ipynb #50013b20
 def install_command(
     package: str,  # a wheel of dmscdc, or dmscdc==1.0
     site: Path,  # where the packages go
@@ -96,7 +98,7 @@ def _as_made(
     entry.uname = entry.gname = ""
     return entry
 
-
+# %% ../../notebooks/16_deploy/09_environment.ipynb #5b39a66b
 def pack(
     site: Path,  # the packages
     path: Path,  # of the archive

@@ -23,14 +23,14 @@ def _kept() -> Path:
     package = Path(dmscdc.__file__).parent
     return next(place for place in (package / "infra", package.parent / "infra") if place.is_dir())
 
-
+# %% ../../notebooks/16_deploy/01_files.ipynb #fd843cdb
 def templates() -> dict[str, str]:  # text by name of the file, with its folder
     "All files of a deployment."
     paths = (path for path in sorted(_kept().rglob("*")) if path.is_file() and path.suffix in _KINDS)
     by_path = {str(path.relative_to(_kept())): path.read_text() for path in paths}
     return {**by_path, "shop.sql": shop_mysql(), "changes.sql": "\n".join([f"USE {SCHEMA};", *story_sql(), ""])}
 
-
+# %% ../../notebooks/16_deploy/01_files.ipynb #ed4de39d
 def write_templates(
     folder: str | Path,
 ) -> list[Path]:

@@ -48,7 +48,7 @@ def _outcome(
         )
     return without_run(status)
 
-
+# %% ../../notebooks/16_deploy/06_on_call.ipynb #c35a0aea
 def _bad_runs(
     lines: list[dict[str, Any]],  # of one table and job, the oldest first
 ) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def in_trouble(
     rows = [row for row in rows if alarm in ("", row["alarm"]) and table in ("", row["table"])]
     return sorted(rows, key=lambda row: _ORDER.index(row["alarm"]))
 
-
+# %% ../../notebooks/16_deploy/06_on_call.ipynb #b69ffa98
 def raised(
     facts: Mapping[str, Any],  # of `table_facts`
     limits: Mapping[str, float],
@@ -125,7 +125,7 @@ def _raised_by_passes(
     missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not is_idle(config, now) else []
     return [*missed, *([("Quiet", quiet)] if quiet > limits["QuietSeconds"] else [])]
 
-
+# %% ../../notebooks/16_deploy/06_on_call.ipynb #a742ecf8
 def _of_passes(
     alarm: str,
     seconds: float,

@@ -67,7 +67,7 @@ def tables_to_examine(
     except DmscdcError as error:
         return [], [Finding("error", "state", str(error), "No pass can start", error.mend)]
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #124b9850
 def _unread(landing: Landing) -> list[Finding]:
     "Schemas whose tables could not be looked for, folders that can be none, and files too deep for any table."
     why, mend = "Its tables are not seen by any pass", "rights to list it"
@@ -87,7 +87,7 @@ def _first_mixed(landing: Landing) -> str:  # "" where there is none
     "A file with changes of all tables, at most two folders deep."
     return next(filter(None, map(_first_mixed_in, landing.places)), "")
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #55543de1
 def _first_mixed_in(place: Place) -> str:
     if isinstance(place, FolderLanding):
         paths = (path for deep in ("", "*/", "*/*/") for path in place.root.glob(f"{deep}{_MIXED}*"))
@@ -102,7 +102,7 @@ def _first_mixed_in(place: Place) -> str:
     pages = (next(bucket.pages(prefix + _MIXED)) for prefix in (start, *folders))
     return next((entry["Key"] for page in pages for entry in page.get("Contents") or ()), "")[len(start) :]
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5c9e1555
 def transactions(landing: Landing, setting: str) -> list[Finding]:
     "Changes of all tables in a folder that the setting `transactions` does not name. Raises `LandingUnreachable`."
     path = _first_mixed(landing)
@@ -133,7 +133,7 @@ def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
     lines = (line for page in bucket.pages(bucket.start, delimiter="/") for line in page.get("CommonPrefixes") or ())
     return [bucket.root, *(f"s3://{bucket.name}/{line['Prefix'].rstrip('/')}" for line in islice(lines, _FOLDERS))]
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #29199553
 def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
     "Folders beside the landing with the changes of tables that have only loads in it, or the other way round."
     listings = {table: landing.files(table) for table in islice(tables, _TABLES)}
@@ -150,7 +150,7 @@ def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding
             mend = landing_command([*places, neighbour] if has_load else [neighbour, *places])
             yield Finding("error", "landing", what, "Half of what belongs to these tables never reaches the lake", mend)
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #0d2d4474
 def _in_other_letters(half: dict[TableRef, Listing]) -> Iterator[Finding]:
     "Two tables that only the case of letters divides, one with loads and one with changes."
     twins: dict[str, list[TableRef]] = {}
@@ -163,7 +163,7 @@ def _in_other_letters(half: dict[TableRef, Listing]) -> Iterator[Finding]:
             mend = f"one name for both, by a rule of the task (convert-lowercase), or the folders of {changes} renamed"
             yield Finding("error", str(load), what, "Neither of the two tables would equal the source", mend)
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #6b9eb091
 def _is_rest(listing: Listing, neighbour: Listing) -> bool:
     "Whether a place has the kind of files that another one lacks, and only these: with both it is another landing."
     has, lacks = (neighbour.changes, neighbour.load) if listing.load else (neighbour.load, neighbour.changes)
@@ -227,7 +227,7 @@ def _ordered(findings: Iterable[Finding]) -> list[Finding]:
     "Errors first, then warnings and notes; each once, in their order."
     return sorted(dict.fromkeys(findings), key=lambda finding: SEVERITIES.index(finding.severity))
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #7963463b
 def doctor(
     config: Config,  # of the folder
     only: Iterable[str] = (),  # tables by name; all where there are none
@@ -266,7 +266,7 @@ def exit_code(findings: Iterable[Finding]) -> int:
     "0, or 3 where there is an error or a warning."
     return 3 if any(finding.severity != "note" for finding in findings) else 0
 
-
+# %% ../../notebooks/14_doctor/06_diagnosis.ipynb #b6fa6406
 def in_short(findings: Iterable[Finding]) -> str:
     "How many of each."
     counts = Counter(finding.severity for finding in findings)

@@ -74,7 +74,7 @@ def _of_parquet(file: RawFile, url: str) -> Sample:
     rows = rows if len(once) == rows.num_columns else pa.table(once)  # a name may be there twice
     return Sample(file, footer, rows, rows.num_rows == footer.rows)
 
-
+# %% ../../notebooks/14_doctor/01_evidence.ipynb #b3e10023
 def _of_csv(file: RawFile, url: str, item: TableItem) -> Sample:
     "A sample of a CSV file. Raises `Refused`."
     if not file.size:
@@ -123,7 +123,7 @@ class Evidence:
         doc="The key that is set, else the one that the data suggests.",
     )
 
-
+# %% ../../notebooks/14_doctor/01_evidence.ipynb #fad956d9
 _LOADS, _CHANGES = 4, 16  # files that are looked into
 
 

@@ -67,7 +67,7 @@ def _is_refused(error: Exception) -> bool:
     "Whether it comes from the system, from SQLite or from AWS; boto3 may be missing."
     return isinstance(error, (OSError, sqlite3.Error)) or type(error).__module__.startswith("botocore.")
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #df43961c
 def _reason(error: Exception) -> str:
     "Such an error in few words."
     return code_of(error) or getattr(error, "strerror", None) or str(error)
@@ -80,7 +80,7 @@ def _jars() -> tuple[str, ...]:
     folder = Path(home, "jars")
     return tuple(sorted(os.listdir(folder))) if home and folder.is_dir() else ()
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #1f531a32
 def _ahead(place: str) -> float | None:
     "Seconds by which our clock is ahead of S3's, which puts the time into every answer, also into a refusal."
     try:
@@ -97,7 +97,7 @@ def _existing(folder: str | Path) -> Path:
     "The folder, or the nearest one above it that exists."
     return next(place for place in (Path(folder), *Path(folder).parents) if place.exists())
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #b6a028d7
 def survey(
     config: Config,
     landed: int = 0,  # bytes of all files of DMS
@@ -123,7 +123,7 @@ def _parts(place: str) -> list[str]:
         return [part for part in re.sub("^s3a:", "s3:", place).split("/") if part]
     return list(Path(place).resolve().parts)
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #df4eccc5
 def is_within(
     inner: str,  # a folder, or an address in S3
     outer: str,
@@ -131,7 +131,7 @@ def is_within(
     "Whether a place is another one, or lies in it."
     return _parts(inner)[: len(_parts(outer))] == _parts(outer)
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #6405bc3a
 def nested_places(survey: Survey) -> Iterator[Finding]:
     "Places of ours in the landing, and the landing in one of ours."
     config, state = survey.config, survey.config.state.removeprefix("sqlite:")
@@ -158,7 +158,7 @@ def java_version(
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match[1]) if match else 0
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #d4063638
 def java_and_spark(survey: Survey) -> Iterator[Finding]:
     "Spark, and a Java that it runs on."
     if not survey.spark:
@@ -207,7 +207,7 @@ def free_disk(survey: Survey) -> Iterator[Finding]:
         why = "A reload writes the lake beside the old one; a full disk fails the run, and nothing is committed"
         yield Finding("warning", "lake", what, why, f"room for {in_bytes(2 * survey.landed)}, or another lake")
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #1f51aab4
 def enough_memory(survey: Survey) -> Iterator[Finding]:
     "Memory for Spark's driver, if it runs here."
     if survey.memory and heap_of(survey.config.driver_memory) > survey.memory and survey.java is not None:
@@ -240,7 +240,7 @@ def _try_folder(folder: Path) -> None:
         for place in (place for place in created if place.exists()):
             place.rmdir()
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #a245c18c
 def _try_bucket(url: str) -> None:
     "Write and remove an object."
     bucket, prefix = split_url(url)
@@ -248,7 +248,7 @@ def _try_bucket(url: str) -> None:
     client("s3").put_object(**target, Body=b"dmscdc doctor")
     client("s3").delete_object(**target)
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #76904346
 def _try_state(state: str) -> None:
     "The same for the state."
     kind, _, place = state.partition(":")
@@ -296,7 +296,7 @@ def rights(survey: Survey) -> Iterator[Finding]:
             what = f"{place} cannot be written: {_reason(error)}"
             yield Finding("error", name, what, "Every pass writes there", mend)
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #a33b4ba8
 def writers(survey: Survey) -> Iterator[Finding]:
     "Places on this machine that somebody else owns, or that everybody may write into."
     config = survey.config
@@ -312,7 +312,7 @@ def writers(survey: Survey) -> Iterator[Finding]:
             why = "Who writes there decides what lake and reports say"
             yield Finding("warning", name, f"{place}: {what}", why, mend)
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #6e6c2d0f
 def _try_place(url: str) -> None:
     _try_bucket(url) if is_bucket(url) else _try_folder(Path(url))
 
@@ -329,7 +329,7 @@ def _expires(rule: Mapping[str, Any], prefix: str) -> bool:
         and f"{prefix}/".lstrip("/").startswith(begin)
     )
 
-
+# %% ../../notebooks/14_doctor/03_place_checks.ipynb #6acf005c
 def _rules(bucket: str) -> list[dict[str, Any]] | None:  # None: it keeps no old versions
     "The lifecycle of a bucket with versioning."
     if client("s3").get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":

@@ -50,7 +50,7 @@ def _unanswered(place: str, right: str, error: Exception) -> Finding:
     mend = f"a policy with dms:{right}" if "AccessDenied" in code else "ask again"
     return Finding("note", place, what, "What it tells is not looked at", mend)
 
-
+# %% ../../notebooks/14_doctor/05_running_task.ipynb #34fd3034
 def _pages(ask: Any, name: str, **how: Any) -> Iterator[Mapping[str, Any]]:
     "All entries of an answer in pages."
     marker = ""
@@ -61,7 +61,7 @@ def _pages(ask: Any, name: str, **how: Any) -> Iterator[Mapping[str, Any]]:
         if not marker:
             return
 
-
+# %% ../../notebooks/14_doctor/05_running_task.ipynb #d69d013f
 def look_at_task(
     name: str,  # identifier or ARN of the task
     dms: Any = None,  # its client; None: of the usual AWS configuration
@@ -105,7 +105,7 @@ _STANDS = ("Table error", "Table cancelled", "Table does not exist")  # DMS copi
 def _name(table: Mapping[str, Any]) -> str:
     return f"{table.get('SchemaName')}.{table.get('TableName')}"
 
-
+# %% ../../notebooks/14_doctor/05_running_task.ipynb #479b0575
 def task_state(look: TaskLook) -> Iterator[Finding]:
     "A task that does not run, and tables that it does not copy."
     if look.status not in ("running", "starting"):
@@ -156,7 +156,7 @@ def _load_rows(
     except (Refused, OSError):  # the checks of files say so
         return None
 
-
+# %% ../../notebooks/14_doctor/05_running_task.ipynb #e035c2b1
 def beside_landing(
     look: TaskLook,
     landing: Landing,

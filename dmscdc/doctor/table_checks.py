@@ -60,7 +60,7 @@ def unreadable(evidence: Evidence) -> Iterator[Finding]:
         why = "Such rows are put aside, and the table goes on without them" if is_aside else refused
         yield Finding("error", evidence.name, some(rows), why, mend)
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #daad310a
 def undefined(evidence: Evidence) -> Iterator[Finding]:
     "CSV files whose columns have no names, or no types."
     files = [sample for sample in evidence.samples if is_csv(sample.file.path)]
@@ -99,7 +99,7 @@ SEQUENCE_RULE = "a rule of the task, add-column AR_H_CHANGE_SEQ with the express
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #42cf2c2d
 def _stamps(sample: Sample, name: str) -> list[str]:
     "The times in a column of text; none where a value is no time."
     if name not in sample.names or not _is_text(sample.rows[name].type):
@@ -107,7 +107,7 @@ def _stamps(sample: Sample, name: str) -> list[str]:
     values = [value for value in sample.rows[name].to_pylist() if value is not None]
     return values if all(map(_STAMP.fullmatch, values)) else []
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #12ef7a89
 def stamp_column(
     samples: Iterable[Sample],  # of change files
 ) -> str:  # "" where there is none
@@ -126,7 +126,7 @@ def _has_sequence(sample: Sample) -> bool:
     some_rows = sample.rows.select(able).slice(0, 5).to_pylist()
     return any(all(is_sequence(row[name], name, sample.file.name) for row in some_rows) for name in able)
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #785cbf28
 def no_sequence(evidence: Evidence) -> Iterator[Finding]:
     "Change files without a change sequence."
     samples = [sample for sample in evidence.changes if sample.rows.num_rows]
@@ -207,7 +207,7 @@ def _keys_of(rows: pa.Table, key: tuple[str, ...]) -> list[tuple]:
     columns = ([None if value != value else value for value in rows[name].to_pylist()] for name in key)
     return list(zip(*columns))
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #7625cf14
 def _loaded(evidence: Evidence) -> set[tuple] | None:
     "The keys of all load rows; None where they are not known or too many."
     if (
@@ -281,7 +281,7 @@ def _longest(values: pa.ChunkedArray) -> Iterator[tuple[int, int, str]]:
         top = pc.max(lengths).as_py() or 0
         yield top, pc.sum(pc.equal(lengths, top)).as_py() or 0, unit
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #cece4f44
 def cut_values(evidence: Evidence) -> Iterator[Finding]:
     "Columns whose longest values are all equally long, a whole number of kilobytes."
     names = dict.fromkeys(name for sample in evidence.samples for name in sample.names if name != OP)
@@ -315,7 +315,7 @@ def _is_used(values: pa.ChunkedArray, digit: int) -> bool:
     "Whether decimals have anything but zeros from a digit behind the point on, the first of which is 1."
     return not pc.all(pc.equal(values, pc.round(values, digit - 1, "towards_zero"))).as_py()
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #150c46c6
 def unbounded_numbers(evidence: Evidence) -> Iterator[Finding]:
     "Decimals with the digits that DMS gives to numbers without digits of their own."
     columns: dict[str, list[pa.ChunkedArray]] = {}
@@ -386,7 +386,7 @@ def _span(values: pa.ChunkedArray) -> tuple[np.datetime64, np.datetime64] | None
     moments = np.array([low.value, high.value]).astype(f"datetime64[{unit}]")
     return moments[0], moments[1]
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #b0a1349e
 def times(evidence: Evidence) -> Iterator[Finding]:
     "Times of day in Parquet, and days and times that other readers cannot hold."
     names = set()
@@ -425,7 +425,7 @@ def _zone(file: RawFile) -> float | None:  # seconds east of UTC; None: it was p
     zone = -(-(ahead - 2) // _QUARTER) * _QUARTER  # the next quarter above; S3 rounds times down to seconds
     return zone if abs(zone) <= 14 * 3600 and zone - ahead < _SOON else None
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #6297fd5a
 def _folder_start(file: RawFile) -> datetime | None:
     "When the day or hour of a date folder begins; None for other folders, and where days and months may be mixed up."
     digits = re.sub(r"\D", "", file.folder)
@@ -435,7 +435,7 @@ def _folder_start(file: RawFile) -> datetime | None:
     except ValueError:
         return None
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #49ad27d5
 def zones(evidence: Evidence) -> Iterator[Finding]:
     "Change files whose names or folders are in a zone."
     files = [sample.file for sample in evidence.changes if sample.file.folder]
@@ -470,7 +470,7 @@ def _goes_back(samples: Iterable[Sample]) -> list[str]:
         newest = max([newest, *values])
     return paths
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #ad91481b
 def _alternate(files: list[RawFile]) -> bool:
     "Whether names are two series, each with steps of one length, and not one with steps of half of it."
     times = [file.stamp.timestamp() for file in files]
@@ -519,7 +519,7 @@ def strangers(evidence: Evidence) -> Iterator[Finding]:
         what = f"{count(len(foreign), 'file')} of other names ({some(foreign[:3])})"
         yield Finding("note", evidence.name, what, "They are left alone", "move them out of the landing")
 
-
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #2a0d4615
 def from_the_future(evidence: Evidence) -> Iterator[Finding]:
     "Files that were put later than now."
     late = [file for file in (*evidence.listing.load, *evidence.listing.changes) if file.time > evidence.now + 60]

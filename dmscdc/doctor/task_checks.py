@@ -41,7 +41,7 @@ class Settings:
         "Whether a switch is on."
         return str(self.get(name, usual)).lower() in ("true", "y", "1")
 
-
+# %% ../../notebooks/14_doctor/04_task_checks.ipynb #3f771479
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     "Nested settings under one name each."
     flat: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def _object(text: Any, where: str) -> Any:
     except json.JSONDecodeError as error:
         raise BadSetting(f"{where}: JSON was expected, as `aws dms describe-endpoints` prints it: {error}") from error
 
-
+# %% ../../notebooks/14_doctor/04_task_checks.ipynb #bf82715a
 def _of_endpoint(endpoint: Mapping[str, Any], where: str) -> Iterator[Settings]:
     "The settings of an endpoint for S3."
     pairs = (
@@ -68,7 +68,7 @@ def _of_endpoint(endpoint: Mapping[str, Any], where: str) -> Iterator[Settings]:
         place = f"endpoint {endpoint.get('EndpointIdentifier', where)}"
         yield Settings(place, _flat({**line, **(endpoint.get("S3Settings") or {})}), "endpoint")
 
-
+# %% ../../notebooks/14_doctor/04_task_checks.ipynb #ce43520f
 def _of_task(task: Mapping[str, Any], where: str) -> Iterator[Settings]:
     "The settings of a task, and its table mappings."
     place = f"task {task.get('ReplicationTaskIdentifier', where)}"
@@ -108,7 +108,7 @@ def parse_settings(
         )
     return settings
 
-
+# %% ../../notebooks/14_doctor/04_task_checks.ipynb #8668c47f
 def read_settings(path: str | Path) -> list[Settings]:
     "The settings in a file. Raises `BadSetting`."
     try:
@@ -145,7 +145,7 @@ def loses_changes(settings: Settings) -> Iterator[Finding]:
             "DataErrorPolicy=SUSPEND_TABLE, and an alarm on suspended tables; or compare: dmscdc reconcile",
         )
 
-
+# %% ../../notebooks/14_doctor/04_task_checks.ipynb #7ec23dda
 def leaves_old_files(settings: Settings) -> Iterator[Finding]:
     "A load that is written between the files of the one before."
     if (
@@ -260,7 +260,7 @@ def order_of_time(settings: Settings) -> Iterator[Finding]:
             "DatePartitionTimezone=UTC, or leave it out",
         )
 
-
+# %% ../../notebooks/14_doctor/04_task_checks.ipynb #b7092697
 def has_daylight_saving(zone: str) -> bool:  # False for a zone that nobody knows
     "Whether a zone's clocks are set twice a year."
     try:

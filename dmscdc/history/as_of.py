@@ -48,17 +48,17 @@ def commit_time(clock: CommitClock) -> SparkColumn:
         times.append(_digits_time(F.when(proves(clock.sequence), text), r"(\d\d)\d{19}"))
     return F.when(F.col(KIND) != "load", F.coalesce(*times))
 
-
+# %% ../../notebooks/10_history/09_as_of.ipynb #1508b528
 def closing_time() -> SparkColumn:
     "When a change's file was closed, UTC; null for load rows."
     return F.when(F.col(KIND) != "load", _digits_time(F.col(NAME), r"(\d{3,4})\..*"))
 
-
+# %% ../../notebooks/10_history/09_as_of.ipynb #6979862e
 def instant(time: datetime) -> SparkColumn:  # UTC
     "A moment as it is meant: Java's calendar, through which py4j sends a datetime, is ten days off before 1582."
     return F.timestamp_micros(F.lit((time - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)))
 
-
+# %% ../../notebooks/10_history/09_as_of.ipynb #591bb921
 def _digits_time(
     text: SparkColumn,  # a change sequence, or the name of a change file
     ending: str,  # pattern of what follows the second: its fraction in brackets
@@ -97,7 +97,7 @@ def as_of(
     "The table after a changelog, or at a moment. Raises `NoPast` if that is not known."
     return answer(changelog, key, until, time_column, partial(read_files, spark), _committed_by, _table)
 
-
+# %% ../../notebooks/10_history/09_as_of.ipynb #7428d743
 def _table(
     rows: DataFrame,  # of `read_files`
     changelog: Changelog,
@@ -114,7 +114,7 @@ def _table(
         return table, counted
     return current_rows(every_state(rows, key, files, clock.sequence, changelog.number)), counted
 
-
+# %% ../../notebooks/10_history/09_as_of.ipynb #c4221092
 def _with_images(
     rows: DataFrame,  # of `read_files`
     files: ChangeFiles,

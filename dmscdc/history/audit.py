@@ -58,7 +58,7 @@ class LakeRow:
     file: str | None  # `_cdc_file`: the raw file it came from
     row: int | None  # `_cdc_row`
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #e51225a1
 def _of_lake(
     row: Mapping[str, Any],  # all columns
     op_column: str = OP,  # what our operation column is called there
@@ -85,7 +85,7 @@ def may_hold(
             return False
     return True
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #2b2532fc
 def partition_value(
     text: str | None,  # as a folder's name has it
     kind: pa.DataType,
@@ -226,7 +226,7 @@ class ColumnDifference:
     files: Any  # what the files make of it
     lake: Any  # what the lake holds
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #a6d1e06c
 def _differences(
     head: Commit,
     state: Mapping[str, Any],  # what the files make of the row
@@ -243,7 +243,7 @@ def _differences(
             differs.append(ColumnDifference(name, state.get(name), row.values.get(name)))
     return tuple(differs)
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #98c7df2d
 def _comparable(value: Any) -> Any:
     "A time without a zone is UTC."
     return utc(value) if isinstance(value, datetime) else value
@@ -259,13 +259,13 @@ class Comparison(NamedTuple):
     why: str  # a sentence, or the columns
     differs: tuple[ColumnDifference, ...] = ()
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #c207e281
 def _of_columns(differs: tuple[ColumnDifference, ...]) -> Comparison:
     "Rows that are on both sides agree, or differ in some columns."
     names = dict.fromkeys(difference.column for difference in differs)
     return Comparison(DIFFERS if differs else AGREES, ", ".join(names), differs)
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #fe5170a6
 def verdict(
     head: Commit,
     state: Mapping[str, Any] | None,
@@ -319,7 +319,7 @@ class RowAudit:
     unread: tuple[str, ...] = ()  # files that cannot be read
     left_out: tuple[int, ...] = ()  # numbers of the steps that `table accept` has left out
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #0703a693
 def _with_known(
     steps: Iterable[RowChange],
     files: Mapping[str, RawFile],  # by `_cdc_file`
@@ -332,7 +332,7 @@ def _with_known(
     later = _shown_later(changelog, commits)
     return tuple(replace(step, known=_later(commit[step.file], later.get((step.file, step.row)))) for step in steps)
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #f6f49a3b
 def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int], HoldingCommit]:  # by file and row
     "The rows that had been put aside, with the commit that has taken them."
     commits_by_row: dict[tuple[str, int], HoldingCommit] = {}
@@ -343,7 +343,7 @@ def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int]
             commits_by_row |= {(path, row): HoldingCommit(number, time) for row in rows.get(path, ())}
     return commits_by_row
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #3e1a3b4c
 def _later(commit: HoldingCommit | None, later: HoldingCommit | None) -> HoldingCommit | None:
     "The commit that holds a row: that of its file, or a later one for a row that had been put aside."
     return replace(later, aside=commit.number if commit else 0) if later else commit
@@ -361,7 +361,7 @@ def _held(
     except NoPast as error:
         return str(error)
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #c9ed5a40
 def _within(line: Changelog, part: Changelog) -> Changelog:
     "A changelog without the files that are not in a part of it."
     files = {*part.files}
@@ -369,12 +369,12 @@ def _within(line: Changelog, part: Changelog) -> Changelog:
     changes = tuple(file for file in line.changes if file in files)
     return replace(line, load=load, changes=changes, is_whole=part.is_whole)
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #c28c86ce
 def _as_stored(key: Mapping[str, Any], rows: Sequence[RawChange]) -> Mapping[str, Any]:
     "A key as its rows have it: the lake keeps a time of day as text in one form."
     return {name: rows[0].values.get(name, value) for name, value in key.items()} if rows else key
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #679afe82
 def _beside(
     line: Changelog,  # as far as the lake has applied it
     head: Commit,
@@ -459,7 +459,7 @@ def _keyless(head: Commit | None) -> Keyless:
     added = added_column(head.schema, Position.from_json(dict(head.position)).sequence)
     return Keyless.EQUAL_ROW if images_of_all(head.schema, [head.schema], added) else Keyless.LEFT_OUT
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #7add4132
 def _unmatched(changelog: Changelog) -> list[str]:
     "A sentence where updates of a table without a key were left out: they do not say which row they took."
     lists = changelog.position.aside if changelog.position else None
@@ -474,7 +474,7 @@ def _unmatched(changelog: Changelog) -> list[str]:
     words = "not applied, because the table has no key; an update does not say which row it changed"
     return [f"{changelog.table}: {updates} {words}: {Advice.QUARANTINE_SHOW(changelog.table)}"]
 
-
+# %% ../../notebooks/10_history/04_audit.ipynb #a098cb43
 def audit_row(
     landing: str,  # where DMS writes
     lake: LakeTable,  # the table in its lake

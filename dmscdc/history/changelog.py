@@ -108,7 +108,7 @@ def is_first_put(
     # a copied landing has other object times, which tell nothing
     return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= _LATEST
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #56479009
 def older_than(
     load: Sequence[RawFile],
     changes: Sequence[RawFile],  # in order
@@ -132,7 +132,7 @@ def stands_on(
     base = set(position.base_files) if position else None
     return base is not None and bool(base) == bool(load) and base >= set(load)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #835bc376
 def is_same_base(
     changelog: Changelog,
     position: Position | None,
@@ -142,7 +142,7 @@ def is_same_base(
         return False
     return changelog.emptied is None or position.load == changelog.number
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #5bbdb7bf
 def obsolete(
     load: Sequence[RawFile],
     changes: Sequence[RawFile],  # in order
@@ -157,18 +157,18 @@ def obsolete(
         return ()
     return older_than(load, changes, moved)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #a3409958
 def _is_first(position: Position | None) -> bool:
     "No load is in the lake yet."
     return position is None or position.is_unloaded
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #6f1037f9
 def _first(load: Sequence[RawFile], changes: Sequence[RawFile], moved: frozenset[str]) -> CutOff:
     "What a first load makes of the changes, see `landing/load_set`."
     timed = [replace(file, time=file.stamp.timestamp()) if file.path in moved else file for file in changes]
     return first_cutoff(load, timed) if load else CutOff()
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #0ea0cd4f
 def undecided(
     table: TableRef,
     load: Sequence[RawFile],
@@ -190,7 +190,7 @@ def undecided(
         return [f"{table}: {who} what they are: {copied}. This answer takes them for {meaning}"]
     return []
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #247c62d1
 def _is_same(changes: Sequence[RawFile], position: Position, instruction: Mapping | None) -> bool:
     "Whether a load that looks like a copy is taken for one: a person says so, or its change files were put again, too."
     if instruction:
@@ -198,7 +198,7 @@ def _is_same(changes: Sequence[RawFile], position: Position, instruction: Mappin
     windowed = [file for file in changes if file.path in dict(position.window)]
     return bool(windowed) and all(file.time > position.listed_at for file in windowed)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #5f618852
 def as_applied(
     load: Sequence[RawFile],
     changes: Sequence[RawFile],
@@ -226,7 +226,7 @@ def _lost_load(
     unknown = "rows that were in it and that no change file names are unknown"
     return [f"{table}: {words} of load {position.load} is no longer in the landing: {unknown}"] if missing else []
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #d88fb010
 def lost_changes(
     table: TableRef,
     position: Position | None,
@@ -242,7 +242,7 @@ def lost_changes(
     sentences = [f"{paths[0]}{_more(paths)} {end}" for end, paths in ends.items() if paths]
     return [f"{table}: {words}: what it changed is unknown" for words in sentences]
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #33dcc6d8
 def _more(paths: Sequence[str]) -> str:
     "How many paths follow the first, in words."
     return f" (and {len(paths) - 1:,} more)" if paths[1:] else ""
@@ -266,7 +266,7 @@ def put_again(
     # without a file of the window, one older file alone tells nothing
     return is_later and len(older) > (not windowed)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #ff49b16c
 def _from_before(
     changelog: Changelog,
     position: Position,
@@ -320,7 +320,7 @@ def _overwritten(
     which = f"load {number}" if number > 1 else "the load"
     return [f"{table}: {which} has replaced what was there before; of that only changes can be told, not the rows"]
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #9d266c2e
 def _without_unread(
     changelog: Changelog,
     paths: Container[str],  # paths of files that cannot be read, and that the lake has put aside
@@ -342,7 +342,7 @@ def _number_of(
         return position.load
     return (position.load if position else 0) + bool(load)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #88f7866d
 def _merged(
     landed: Sequence[RawFile],  # the landing's change files
     archived: Sequence[RawFile],  # the archive's
@@ -367,7 +367,7 @@ def rows_aside(
         return {}
     return {path: frozenset(rows) for path, rows in rows_by_path.items()}
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #93db8350
 def hidden_rows(
     changelog: Changelog,
     lists: Mapping[str, Sequence],  # as `Position.aside`
@@ -395,7 +395,7 @@ def how_read(
         "instruction": item.instruction,
     }
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #a4543f72
 def open_changelog(
     landing: str,  # where DMS writes: a folder, or s3://bucket/prefix
     table: TableRef,
@@ -476,7 +476,7 @@ def check_told(
         words = f"{until:%Y-%m-%d %H:%M:%S} UTC was before {changelog.begins}, the earliest that can be told"
         raise NoPast(f"{changelog.table}: {words}")
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #e611ece9
 def closed_by(
     changelog: Changelog,
     until: datetime,  # UTC
@@ -503,7 +503,7 @@ def may_repeat(
         "task has sent again; this answer shows it",
     )
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #ce678439
 def is_held(
     changelog: Changelog,
     position: Position,
@@ -530,14 +530,14 @@ def applied(
     is_applied = is_held(changelog, position)
     return tuple(file for file in changelog.every_change if position.floor < file.order <= end and is_applied(file))
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #05cc97a6
 def _mended(changelog: Changelog, position: Position) -> set[str]:
     "Files that differ from what a position has applied only in rows that had been put aside, as a loader has seen."
     times = changelog.position.redone if changelog.position else {}
     since = {path: readings[len(position.redone.get(path, ())) :] for path, readings in times.items()}
     return {path for path, readings in since.items() if readings and all(listed for listed, _ in readings)}
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #3546e3f1
 def lost_of(
     changelog: Changelog,
     position: Position,
@@ -551,7 +551,7 @@ def lost_of(
     older = lost_older(replace(changelog, changes=files), position)
     return (*lost_changes(changelog.table, replace(position, window=window), files), *older)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #37a31575
 def held_by(
     changelog: Changelog,
     position: Position,  # of a commit
@@ -583,7 +583,7 @@ def changelog_files(
     load = {file.path: urls[file.path] for file in changelog.load[:1]}
     return replace(change_files(footers, urls, schema, kinds, key, load), without=changelog.hidden)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #a5803fcf
 def equal_images(
     changelog: Changelog,
     files: ChangeFiles,  # of `changelog_files`
@@ -599,7 +599,7 @@ def equal_images(
             telling.add(footer.path)
     return images_of_all(files.schema, [files.schema], added) if telling else {}, frozenset(telling)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #a0221bb4
 def read_changelog(
     spark: SparkSession,
     changelog: Changelog,
@@ -610,7 +610,7 @@ def read_changelog(
     files = changelog_files(changelog, seen_paths, key)
     return read_files(spark, changelog, files), files
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #13593f83
 def read_files(
     spark: SparkSession,
     changelog: Changelog,  # may hold only some of the files
@@ -623,7 +623,7 @@ def read_files(
     rows = read_changes(spark, subset if paths else files)  # of no file Spark could not tell the columns
     return _with_load_number(rows if paths else rows.limit(0), changelog.number)
 
-
+# %% ../../notebooks/10_history/01_changelog.ipynb #427730d2
 def _with_load_number(
     rows: DataFrame,  # of `read_changes`
     number: int,  # of the load

@@ -71,7 +71,7 @@ def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]
             first_rows.append((footer.path, [column.name for column in columns], row))
     return first_rows
 
-
+# %% ../../notebooks/10_history/06_clock.ipynb #217a05cd
 def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[str, str]]]) -> list[str]:
     "Columns of a change sequence, recognised by the first rows of change files and of a load file."
     names = []
@@ -148,7 +148,7 @@ class AsOf:
         position = f"as of {self.position}, by {self.clock}"
         return [position, f"earliest that can be told: {self.begins}", *self.gaps, *counts]
 
-
+# %% ../../notebooks/10_history/06_clock.ipynb #fd69e33d
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied
 NO_OP = "rows without a known Op"
 NO_KEY = "rows without their key"

@@ -40,7 +40,7 @@ def _image(kind: str, row: SparkColumn) -> SparkColumn:
     "One row of the feed."
     return F.struct(F.lit(kind).alias(CHANGE_TYPE), row.alias("row"))
 
-
+# %% ../../notebooks/10_history/11_feed.ipynb #c9f843e8
 def _images(
     changes: DataFrame,  # of `states`, with _commit_time
     deleted: SparkColumn,  # what is told of a deleted row

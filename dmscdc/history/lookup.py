@@ -81,7 +81,7 @@ def plain_key(value: Any) -> Any:
         return value
     return _NAN if value != value else value + 0.0
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #2807a4a4
 def _spellings(values: Iterable[Any]) -> Iterator[Any]:
     "Values as files may hold them: a zero with either sign."
     for value in values:
@@ -89,7 +89,7 @@ def _spellings(values: Iterable[Any]) -> Iterator[Any]:
         if type(value) is float and value == 0:
             yield -value
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #ca8e6d7d
 @dataclass(frozen=True)
 class TypedKeys:
     "The keys asked for, in the types of a file."
@@ -147,7 +147,7 @@ class _Group:
         "The bounds do not exclude the key."
         return all(inside(value, *bounds) for value, bounds in zip(key, self.bounds))
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #4fef974d
 def inside(value: Any, low: Any, high: Any) -> bool:
     "Whether a value may be within bounds. Bounds of another type, and bounds for a NaN, exclude nothing."
     if value == _NAN or value != value:
@@ -167,7 +167,7 @@ class FileStats:
     groups: tuple[_Group, ...]
     keys: pa.Table | None = None  # the key columns of all its rows
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #4463995e
 def _ends(column: pq.Statistics | None) -> tuple[Any, Any]:
     "The smallest and the largest value; None where they are not known, or Python does not know such a time."
     try:
@@ -175,7 +175,7 @@ def _ends(column: pq.Statistics | None) -> tuple[Any, Any]:
     except OverflowError:
         return None, None
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #d16f77cb
 def measure(
     raw: pq.ParquetFile,
     columns: Sequence[str],  # of the key
@@ -255,7 +255,7 @@ def _matches(
     numbers = [typed_keys.numbers.get(tuple(map(plain_key, key))) for key in values]
     return [(int(row), number) for row, number in zip(rows, numbers) if number is not None]
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #801c5c16
 def _lots(groups: Sequence[int], stats: FileStats) -> Iterable[list[int]]:
     "Row groups to be read together."
     lot, rows = [], 0
@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
     "A time of day is text in the lake, to the millisecond."
     return value.isoformat("milliseconds") if isinstance(value, time) else value
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #8215e925
 def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     "Rows as Python has them, or nearly; without values that the source's log did not have."
     columns = [[in_python(value) for value in column] for column in rows.columns]
@@ -309,7 +309,7 @@ def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
             del row[name]
     return python_rows
 
-
+# %% ../../notebooks/10_history/02_lookup.ipynb #a8141677
 def _read_rows(
     raw: pq.ParquetFile,
     stats: FileStats,

@@ -66,7 +66,7 @@ def read_cursor(
         raise ValueError(f"{url} is the cursor of {cursor.table}, not of {table}; name another file with --cursor")
     return cursor
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #99877f91
 def save_cursor(url: str, cursor: Cursor) -> None:
     "Write the whole file at once: a reader sees the old or the new one."
     places = {name: getattr(cursor, name) and getattr(cursor, name).to_json() for name in ("position", "until")}
@@ -113,7 +113,7 @@ def _is_visible(
     fs, path = fs_and_path(f"{folder}/_SUCCESS")
     return fs.get_file_info(path).is_file
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #564fca18
 def _write_rows(
     part_feed: Feed,
     url: str,  # of a folder that may hold what a call that died has left
@@ -129,7 +129,7 @@ def _write_rows(
     with fs.open_output_stream(f"{path}/_SUCCESS"):
         pass
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #0ad547b5
 def write_part(
     part_feed: Feed,
     folder: str,  # the folder of parts
@@ -148,7 +148,7 @@ def write_part(
     _write_rows(part_feed, draft)
     fs.move(draft, path)
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #28a2a64d
 def _move_on(url: str, cursor: Cursor) -> Cursor:
     "The part is there: the cursor moves to its end."
     moved = Cursor(cursor.table, cursor.until, cursor.full_files)
@@ -169,7 +169,7 @@ class Delivered:
     gaps: tuple[str, ...] = ()
     left_out: dict[str, int] | None = None
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #21d23de6
 def _told(
     spark: Callable[[], SparkSession],
     changelog: Changelog,
@@ -187,7 +187,7 @@ def _told(
 
     return feed(spark(), changelog, *question)
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #9c27c7e9
 def _counts(folder: str) -> dict[str, int]:
     "The rows of a part by their kind."
     fs, path = fs_and_path(folder)
@@ -195,7 +195,7 @@ def _counts(folder: str) -> dict[str, int]:
     counted = sorted(pc.value_counts(kinds).to_pylist(), key=itemgetter("values"))
     return {row["values"]: row["counts"] for row in counted}
 
-
+# %% ../../notebooks/10_history/13_parts.ipynb #7a5588d1
 def deliver(
     spark: Callable[[], SparkSession],  # called only where there is too much for Arrow
     changelog: Changelog,

@@ -45,7 +45,7 @@ class TableChange:
     key: Mapping[str, Any]
     step: RowChange  # with the cells that differ
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #c8be8ca5
 def _steps_without_key(
     changelog: Changelog,
     files: Iterable[RawFile],
@@ -68,7 +68,7 @@ def _steps_without_key(
             (step,) = steps_of(changelog, [raw], (), keyless=keyless)
             yield {column: value for column, value in values.items() if value is not None}, step
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #39d20fcb
 def changes_between(
     changelog: Changelog,
     key: Sequence[str],
@@ -87,7 +87,7 @@ def changes_between(
         changes += [TableChange(life.key, step) for step in applied]
     return sorted(changes, key=lambda change: (place[change.step.file], change.step.row))
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #a01f3760
 def _lives(
     changelog: Changelog,
     key: Sequence[str],
@@ -116,7 +116,7 @@ def notes(
     gaps = changelog.gaps if key else (*changelog.gaps, *may_repeat(changelog))
     return (*gaps, *[not_applied(reason, number) for reason, number in counted.items()])
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #3e2d58c9
 def closed_between(
     changelog: Changelog,
     since: datetime | None = None,  # UTC; None: from the first change file on
@@ -146,7 +146,7 @@ def change_lines(changes: Iterable[TableChange]) -> list[dict[str, Any]]:
     "A line for each change, with the columns of `LINE`."
     return [{"key": key_text(change.key), **step_line(change.step)} for change in changes]
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #772d62ce
 def change_plain(change: TableChange) -> dict[str, Any]:
     "A change as plain values, as `dmscdc history --json` has its steps."
     return plain({"key": change.key, **asdict(change.step)})
@@ -169,7 +169,7 @@ class Condition:
     def __str__(self) -> str:
         return f"{self.column} {self.sign} {'null' if self.value is None else self.value}"
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #6063c01d
 def condition_of(
     text: str,  # price >= 100
 ) -> Condition:
@@ -187,7 +187,7 @@ def condition_of(
         raise BadKey(f"{text!r}: null and patterns with % are compared by = or !=")
     return Condition(column, None if is_null else value, sign, "%" in value)
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #38f913bd
 def conditions_of(
     texts: Iterable[str],
     values: Mapping[str, Any] = MappingProxyType({}),  # column -> value, as Python has it
@@ -199,7 +199,7 @@ def conditions_of(
     ]
     return (*map(condition_of, texts), *equalities)
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #8776e5d7
 def matches(
     rows: pa.Table,
     condition: Condition,
@@ -218,7 +218,7 @@ def matches(
         return pc.and_(column.is_valid(), is_negated)
     return pc.fill_null(_SIGNS[condition.sign](column, scalar), False)
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #bf49fcc7
 def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
     "The same for a frame of Spark."
     from pyspark.sql import functions as F
@@ -240,7 +240,7 @@ def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
     signs = {"!=": column != value, "<=": column <= value, ">=": column >= value, "=": column == value}
     return {**signs, "<": column < value, ">": column > value}[condition.sign]
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #aa0573d7
 def only(
     answer: AsOf,
     conditions: Sequence[Condition],
@@ -269,7 +269,7 @@ class FoundRow:
     has_now: bool  # it is there, and has them
     is_there: bool  # after the last file
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #c515c6cd
 def find(
     changelog: Changelog,
     key: Sequence[str],
@@ -290,7 +290,7 @@ def find(
     except ValueError as error:
         raise BadKey(f"{changelog.table}: {error}") from error
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #1036aeed
 def _found_without_key(
     changelog: Changelog,
     files: ChangeFiles,
@@ -322,7 +322,7 @@ def _found_without_key(
         rows.append(FoundRow(values, paths, life, is_there, is_there))
     return rows
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #db3ef32f
 def _candidates(
     changelog: Changelog,
     key: Sequence[str],
@@ -341,7 +341,7 @@ def _candidates(
     common = set(by_condition[0]).intersection(*by_condition)
     return [row for values, row in by_condition[0].items() if values in common]
 
-
+# %% ../../notebooks/10_history/15_questions.ipynb #b08ac56a
 def _found(
     life: RowLife,
     conditions: Sequence[Condition],

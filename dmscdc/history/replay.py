@@ -37,7 +37,7 @@ def has_key(key: Sequence[str]) -> SparkColumn:
     "Every column of the key has a value."
     return F.expr(" and ".join([f"{quoted(name)} is not null" for name in key]) or "true")
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #2e492a7b
 def can_apply(
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
 ) -> SparkColumn:
@@ -115,7 +115,7 @@ def struct(values: Mapping[str, str]) -> SparkColumn:  # by name: SQL
     "A struct as one piece of SQL, because each call from Python to Spark costs a millisecond for each column."
     return F.expr(f"struct({', '.join(f'{value} as {quoted(name)}' for name, value in values.items())})")
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #aa49588b
 def carried(
     sets: ColumnGroups,
     without: Sequence[str] = (),  # columns that are kept apart
@@ -133,7 +133,7 @@ def carried(
         structs[f"{SET}{i}"] = F.when(is_carried, struct({name: quoted(name) for name in columns}))
     return structs
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #b64ce7b2
 def _row_at(
     files: ChangeFiles,
     key: Sequence[str],
@@ -178,7 +178,7 @@ def states(
     changes = changes.withColumns({BEFORE: row_before, AFTER: row_after})
     return changes.select(*names, *map(quoted, key), POSITION, BEFORE, AFTER, LAST)
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #26d02294
 def _inserts(rows: DataFrame, files: ChangeFiles, number: int) -> DataFrame:
     "For a table without a key: every insert is a row of its own."
     row = struct({column.name: quoted(column.name) for column in files.schema})
@@ -206,7 +206,7 @@ def every_state(
     lives = states(moved, key, files, sequence, number)
     return lives.unionByName(_inserts(unchanged, files, number).select(*map(quoted, lives.columns)))
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #c43daa89
 def only(
     rows: DataFrame,
     keys: DataFrame,
@@ -216,12 +216,12 @@ def only(
     "The rows of some keys."
     return rows.join(keys, list(key), how).select(*map(quoted, rows.columns))
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #5c7e04f2
 def is_present() -> SparkColumn:
     "A row of `every_state` is the last of its key, and not a deletion."
     return F.col(LAST) & F.col(AFTER).isNotNull()
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #b247cd0d
 def current_rows(lives: DataFrame) -> DataFrame:  # the source's columns, _cdc_file, _cdc_row
     "The table after all changes of `every_state`."
     return lives.where(is_present()).select(f"{AFTER}.*", FILE, ROW)
@@ -250,7 +250,7 @@ def _in_range(
         rows = rows.where(F.col(quoted(name)).between(F.lit(bounds[2 * i]), F.lit(bounds[2 * i + 1])))
     return rows
 
-
+# %% ../../notebooks/10_history/08_replay.ipynb #f1389464
 def touched(
     rows: DataFrame,  # of `read_changelog`, new ones of kind `new`
     key: Sequence[str],

@@ -56,7 +56,7 @@ class Matches:
     words: tuple[str, ...]  # what was not read
     broken: tuple[RawFile, ...] = ()  # files that cannot be read
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #777ea9ba
 def _said(
     table: TableRef,
     files: Sequence[RawFile],
@@ -98,7 +98,7 @@ def _with_moves(
             moves.append((number, row, {**values, **former_key, OP: "D"}, f"to {_key_words(new_key)}"))
     return sorted(moves, key=lambda hit: hit[1])
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #ce900a35
 def _key_words(key: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in key.items())
 
@@ -112,7 +112,7 @@ def _moves_in(changelog: Changelog, file: RawFile, key: Sequence[str]) -> np.nda
         moved |= pc.fill_null(differs, False).to_numpy()
     return moved & pc.fill_null(pc.equal(rows[OP], "U"), False).to_numpy() if OP in rows.column_names else moved
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #5fc7aad7
 def _with_joins(changelog: Changelog, query: Query, rows: Sequence[RawChange]) -> list[RawChange]:
     "The rows of a key; DMS may have divided one statement over two files, see `changes/fold`."
     joined = list(rows)
@@ -127,7 +127,7 @@ def _with_joins(changelog: Changelog, query: Query, rows: Sequence[RawChange]) -
         joined[index] = replace(later, joined=all(part.all() for part in moves))
     return joined
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #2bbe301a
 def _change_of(
     changelog: Changelog,
     file: RawFile,
@@ -145,7 +145,7 @@ def _change_of(
             values[name] = str(value)
     return RawChange(file, changelog.stored_name(file), row, op, values, place, move, is_whole)
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #0679c6ad
 def find_rows(
     changelog: Changelog,
     query: Query,
@@ -215,14 +215,14 @@ def sequence_of(
             return name
     return ""
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #6d57a21a
 def _is_again(previous: RawChange, row: RawChange, sequence: str) -> bool:
     "Whether a resumed task has sent a change again."
     is_load = previous.file.is_load or row.file.is_load
     alike = (previous.op, previous.move, previous.values) == (row.op, row.move, row.values)
     return alike and not is_load and sequence in row.values
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #03ca4fd4
 def in_order(
     rows: Iterable[RawChange],  # of one key
     sequence: str,  # its column, or ""
@@ -236,7 +236,7 @@ def in_order(
 
     return _settled(sorted(rows, key=order), sequence)
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #8e903b94
 def _settled(rows: Iterable[RawChange], sequence: str) -> list[RawChange]:
     "The changes of a key without the ends that are void: another row had taken the key before, see `changes/fold`."
     settled: list[RawChange] = []
@@ -299,7 +299,7 @@ class Cell:
     new: Any
     is_known: bool = True  # the old value; False where the files that held it are gone
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #6180ae12
 @dataclass(frozen=True)
 class HoldingCommit:
     "A commit of the lake that was the first to hold a file."
@@ -308,7 +308,7 @@ class HoldingCommit:
     at: str  # UTC time it was made
     aside: int = 0  # an earlier commit that held the file, but had put this row aside
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #22085100
 @dataclass(frozen=True)
 class RowChange:
     "One change of a row."
@@ -344,7 +344,7 @@ class Row:
         differ = (name for name, value in new.items() if not is_known[name] or not same(before.get(name), value))
         return tuple(Cell(name, before.get(name), new[name], is_known[name]) for name in differ if name not in quiet)
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #2b43de99
 def same(value: Any, counterpart: Any) -> bool:
     "Equal values; a NaN equals itself."
     return value == counterpart or (value != value and counterpart != counterpart)
@@ -364,7 +364,7 @@ class Keyless(Enum):
         "What an update or a delete means."
         return self.value.format({"U": "update", "D": "delete"}[op]) if op in ("U", "D") else ""
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #60dd6a79
 def meaning(
     row: Row,
     op: str | None,
@@ -391,7 +391,7 @@ def values_on(row: Row, raw: RawChange) -> Mapping[str, Any]:
     "The values of a change; of a whole row also the nulls of columns that only the row before has."
     return {**dict.fromkeys(row.values or ()), **raw.values} if raw.is_whole else raw.values
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #cb2b1e05
 def after(row: Row, raw: RawChange) -> Row:
     "The row after a change; an unknown Op does not change it, and a deletion leaves nothing."
     op, values = raw.op, values_on(row, raw)
@@ -404,7 +404,7 @@ def after(row: Row, raw: RawChange) -> Row:
     is_whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, is_whole, row.lives + begins)
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #2567c494
 def _unknown(row: Row) -> Row:
     "The row after changes that cannot be read: it may still be there, in the same life."
     return Row(None, False, row.lives - (row.values is not None))
@@ -481,7 +481,7 @@ def states_of(
     begins = without(changelog, matches.broken).begins
     return [RowLife(key, steps, begins, words) for key, steps in zip(keys, lives)]
 
-
+# %% ../../notebooks/10_history/03_row.ipynb #dafa7b9e
 def without(changelog: Changelog, broken: Sequence[RawFile]) -> Changelog:
     "The changelog without files that cannot be read."
     load = tuple(file for file in changelog.load if file not in broken)

@@ -46,7 +46,7 @@ def shown(value: Any) -> str:
     text = text if is_plain or not isinstance(value, str) else repr(text)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #1dbbc1ec
 def plain(value: Any) -> Any:
     "A value as JSON takes it: numbers that JSON cannot hold, times and bytes as text."
     if value is None or isinstance(value, (bool, int, str)):
@@ -70,25 +70,25 @@ def when(
         return step.commit, "committed"
     return (step.closed, "closed") if step.closed else (step.put, "put")
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #4c6cc44e
 def _clock(time: datetime | None) -> str:
     "A time to the second, a fraction where there is one."
     return time.replace(tzinfo=None).isoformat(" ", "milliseconds" if time.microsecond else "seconds") if time else ""
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #ccddda53
 def _later(step: RowChange, time: datetime | None) -> str:
     "A time beside that of the step, without the date if it is the same."
     day = when(step)[0]
     return _clock(time)[11:] if time and day and time.date() == day.date() else _clock(time)
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #c6143bf6
 def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
     "The change of one column."
     if is_new:
         return f"{cell.column} {shown(cell.new)}"
     return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #78d866dd
 WITHOUT_KEY = tuple(keyless.meaning("U") for keyless in Keyless)
 
 
@@ -116,7 +116,7 @@ def step_line(step: RowChange) -> dict[str, Any]:
         "in the lake since": f"commit {step.known.number}, {committed}{before}" if step.known else "",
     }
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #46ded5bc
 def life_lines(life: RowLife) -> list[dict[str, Any]]:
     "A life as lines of a table."
     return [step_line(step) for step in life.steps]
@@ -147,7 +147,7 @@ def lake_sentence(audit: RowAudit) -> str:
     as_far = " as far as it has applied them" if wait or accepted else ""
     return f"{is_there}, which {agree} with the files{as_far}.{wait}{accepted}"
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #31e5174d
 def sentences(audit: RowAudit) -> list[str]:
     "Sentences about the lake, about where the files begin, and about what is not known."
     nothing = [] if audit.life.steps else ["None of the files read names this key."]
@@ -194,7 +194,7 @@ def _lane(step: RowChange) -> str:
     "The line of the picture on which a step stands."
     return "before the load" if step.before else f"life {max(step.life, 1)}"
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #ecda4f30
 def bars(life: RowLife) -> list[dict[str, Any]]:
     "The beginning and end of each life."
     lanes: dict[str, dict[str, Any]] = {}
@@ -220,7 +220,7 @@ def _marks(life: RowLife) -> list[dict[str, Any]]:
         marks.append({**where, "shape": shape, "colour": colour, "ring": ring})
     return marks
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #3122373d
 def unknown(life: RowLife) -> list[dict[str, Any]]:
     "From a late step to the last one that was put before it."
     spans = []
@@ -232,7 +232,7 @@ def unknown(life: RowLife) -> list[dict[str, Any]]:
         spans.append({**span, "text": f"late: put {_later(step, step.put)}"})
     return spans
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #bb8fd4f8
 def _lake_marks(audit: RowAudit) -> list[dict[str, Any]]:
     "The lake's row below its step, or at the end if it has no step."
     numbers: dict[tuple, int] = {(step.file, step.row): step.number for step in audit.life.steps}
@@ -292,7 +292,7 @@ def picture(audit: RowAudit) -> Markup:  # SVG, no script
     words = f"{len(audit.life.steps)} steps in the life of {key_text(audit.life.key)}"
     return Markup(vl_convert.vegalite_to_svg(spec).replace(">", f"><title>{Markup.escape(words)}</title>", 1))
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #d8d64807
 def key_text(key: Mapping[str, Any]) -> str:
     "A key in a line."
     return ", ".join(f"{name}={shown(value)}" for name, value in key.items())
@@ -315,12 +315,12 @@ def _of_page(audit: RowAudit) -> dict[str, Any]:
         "says": sentences(audit),
     }
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #2e046758
 def steps_table(audit: RowAudit) -> Markup:  # HTML
     "The steps as a table, for a notebook."
     return Markup(render("row_steps.html", life=_of_page(audit)))
 
-
+# %% ../../notebooks/10_history/05_row_page.ipynb #febe0356
 def lake_table(audit: RowAudit) -> Markup:  # HTML
     "The lake's row as a table, for a notebook."
     return Markup(render("row_lake.html", life=_of_page(audit)))

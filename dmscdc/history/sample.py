@@ -33,7 +33,7 @@ def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str,
     columns = [[in_python(value) for value in rows[name]] for name in names]
     return zip(rows[CHANGE_TYPE].to_pylist(), (dict(zip(names, values)) for values in zip(*columns)))
 
-
+# %% ../../notebooks/10_history/16_sample.ipynb #f70de0c9
 def changed_rows(
     changelog: Changelog,  # of the table, with the lake's position
     key: Sequence[str],  # () for a table that only gets inserts
@@ -77,7 +77,7 @@ def changed_by(
     except Exception:
         return []
 
-
+# %% ../../notebooks/10_history/16_sample.ipynb #85c948bd
 _FILES = 200  # whose footers and keys are read for it, in less than a second from a disk
 
 

@@ -84,7 +84,7 @@ def rows_of(
     rows = pa.table({**lake_values(raw, carried, file.path), ROW: pa.array(range(raw.num_rows), pa.int64())})
     return without_rows(rows, changelog.hidden.get(file.path, ()))
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #7aa3972e
 def without_rows(
     rows: pa.Table,  # of `rows_of`
     numbers: Iterable[int],
@@ -93,7 +93,7 @@ def without_rows(
     excluded = pa.array(numbers, pa.int64())
     return rows.filter(pc.invert(pc.is_in(rows[ROW], value_set=excluded))) if len(excluded) else rows
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #888108c8
 def commit_times(
     rows: pa.Table,  # of `rows_of`
     file: RawFile,
@@ -105,7 +105,7 @@ def commit_times(
         return [None] * rows.num_rows
     return [committed_at(clock, values, file.name) for values in rows.select(names).to_pylist()]
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #320dc1dc
 def _committed_by(
     rows: Mapping[RawFile, pa.Table],
     clock: CommitClock,
@@ -168,7 +168,7 @@ def named_keys(
                     keys.setdefault(tuple(map(plain_key, values)), dict(zip(key, values)))
     return list(keys.values())
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #aaa3d20f
 class State(NamedTuple):
     "A change of a key, and the row before and after it; None: there is none."
 
@@ -190,7 +190,7 @@ class State(NamedTuple):
         change, digits = self.change, self.digits and f"{self.digits}/"
         return f"{self.number:06d}/{1 - change.file.is_load}/{digits}{change.file.name}/{change.name}/{change.row:012d}"
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #07d90c44
 def key_states(
     rows: Iterable[RawChange],  # of one key
     number: int,  # of the load
@@ -219,7 +219,7 @@ def stored(
     values = [carried.get(column.name, pa.nulls(rows.num_rows, column.type)) for column in columns]
     return pa.table(values, schema=columns)
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #c29d39cd
 def with_file(changelog: Changelog, file: RawFile, rows: pa.Table) -> pa.Table:
     "Rows with the name of their file."
     return rows.append_column(FILE, pa.repeat(changelog.stored_name(file), rows.num_rows))
@@ -234,12 +234,12 @@ def table_then(
     "The table after a changelog, or at a moment, as `as_of`. Raises `NoPast` if that is not known."
     return answer(changelog, key, until, time_column, _read, _committed_by, _table)
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #9f30d406
 def _read(changelog: Changelog, files: ChangeFiles) -> dict[RawFile, pa.Table]:
     "The rows of all files."
     return {file: rows_of(changelog, file, files.schema) for file in changelog.files}
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #afc13d45
 def _table(
     rows: Mapping[RawFile, pa.Table],
     changelog: Changelog,
@@ -283,7 +283,7 @@ def _with_key(
     changed = [{**end.after, FILE: end.change.name, ROW: end.change.row} for end in ends if end.after is not None]
     return pa.concat_tables([*parts, pa.Table.from_pylist(changed, columns)])
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #fa69b973
 def _without_key(
     changelog: Changelog,
     applied: Mapping[RawFile, pa.Table],  # the rows that are applied
@@ -313,7 +313,7 @@ def _without_key(
             places.setdefault(value, deque()).append(place)
     return rows.filter(pa.array(stays, pa.bool_())), missed
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #830628ca
 def _lives(
     changelog: Changelog,
     applied: Mapping[RawFile, pa.Table],
@@ -344,7 +344,7 @@ def lake_table(
         rows += parts[-1].num_rows
     return pa.concat_tables(parts).slice(0, limit)
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #917e24ab
 def _lake_part(
     file: PlainFile,
     columns: pa.Schema,
@@ -375,7 +375,7 @@ def is_small_lake(
     sizes = (end.row_group(i).total_byte_size for end in ends for i in range(end.num_row_groups))
     return plain_lake is not None and sum(sizes) <= limit
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #81e57e58
 def left_by(
     lake: LakeTable,
     number: int,  # of a commit
@@ -399,7 +399,7 @@ def left_by(
     rows = of_files(line_then, commit.key).rows
     return AsOf(rows, words, "the files that the commit had applied", line_then.begins, line_then.gaps)
 
-
+# %% ../../notebooks/10_history/07_small.ipynb #a0ad5f46
 def known_then(
     lake: LakeTable,  # of plain Parquet
     number: int,  # of a commit

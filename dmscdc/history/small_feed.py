@@ -48,7 +48,7 @@ def _fresh(between: Span) -> dict[RawFile, frozenset[int] | None]:  # the number
     reread = {file: between.revealed[file.path] for file in line.changes if file.path in between.revealed}
     return {**dict.fromkeys(new), **reread}
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #914c2795
 def _rows(
     line: Changelog,
     fresh: Mapping[RawFile, frozenset[int] | None],
@@ -76,14 +76,14 @@ def _full(
     pairs = zip([None, *states][start:], states[start:])
     return [state for previous, state in pairs if not (previous and _is_again(previous, state))]
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #13f43932
 def _is_again(previous: State, state: State) -> bool:
     "The same sequence as the change before, and no change."
     if not state.digits or previous.digits != state.digits:
         return False
     return _is_same(state.before, state.after, {*(state.before or ()), *(state.after or ())})
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #23ff10c8
 def _is_same(
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
@@ -94,7 +94,7 @@ def _is_same(
         return before is after
     return all(same(before.get(name), after.get(name)) for name in names)
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #923620dc
 def _net(
     earlier: Sequence[State],  # of the changes that the reader has
     states: Sequence[State],
@@ -169,7 +169,7 @@ def _keyed_rows(
         parts.append(_inserts(line, file, without_rows(new[file], numbers), clock, columns))
     return parts
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #533dfb23
 def _key_feed(
     changes: Sequence[RawChange],  # of one key
     fresh: Mapping[RawFile, frozenset[int] | None],
@@ -237,12 +237,12 @@ def _types(schema: Schema) -> dict[str, str]:
     "The columns of the feed: those of the source, and its own around them."
     return {CHANGE_TYPE: _OURS[CHANGE_TYPE], **{column.name: column.type for column in schema}, **_OURS}
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #181cd514
 def _columns(types: Mapping[str, str]) -> pa.Schema:
     "The same for Arrow."
     return pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #1616c7d8
 def feed_between(
     between: Span,
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts
@@ -274,7 +274,7 @@ def feed_between(
     rows = pa.concat_tables(parts).sort_by(_ORDER)
     return Feed(rows, between, net, line.gaps, dict(counted), len(keys), types)
 
-
+# %% ../../notebooks/10_history/12_small_feed.ipynb #527906f7
 def small_feed(
     changelog: Changelog,  # everything that lies there
     key: Sequence[str],  # the columns that identify a row; () for a table that only gets inserts

@@ -68,7 +68,7 @@ class Span:
         "There are no changes."
         return not self.reset and not self.new and not self.revealed and not self.difference
 
-
+# %% ../../notebooks/10_history/10_span.ipynb #e701deb4
 def _whole(
     changelog: Changelog,
     position: Position,
@@ -111,7 +111,7 @@ def _revealed(
         revealed[path] = None if None in entries else rows.difference(changelog.hidden.get(path, ()))
     return {path: rows for path, rows in revealed.items() if rows is None or rows}
 
-
+# %% ../../notebooks/10_history/10_span.ipynb #0038400d
 def span(
     changelog: Changelog,  # everything that lies there
     since: Position | None,  # where the reader stands; None: it has nothing

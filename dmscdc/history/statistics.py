@@ -31,7 +31,7 @@ def arrivals(
     "When change files were closed."
     return [{"end": file.stamp.isoformat(), "files": 1, "bytes": file.size} for file in files]
 
-
+# %% ../../notebooks/10_history/14_statistics.ipynb #bd6f026f
 def busiest(
     files: Sequence[RawFile],  # change files
 ) -> tuple[int, str]:  # files, and the minute in which so many were closed; 0 where there are none
@@ -57,7 +57,7 @@ class _Mix:
         names = NAMES.values() if self.files else ()
         return {name: sum(file["rows"].get(name, 0) for file in self.files) for name in names}
 
-
+# %% ../../notebooks/10_history/14_statistics.ipynb #dc79457c
 def spread(
     files: Sequence[RawFile],
     limit: int,  # at least 1
@@ -67,7 +67,7 @@ def spread(
     step = max(1, -(-len(files) // limit))
     return list(files[::-1][::step][::-1])
 
-
+# %% ../../notebooks/10_history/14_statistics.ipynb #04158c0b
 def _operations(url: str) -> dict[str, int]:
     "Rows of a file by operation, from one column; an unknown operation is named by its own letters."
     counts = pc.value_counts(read_raw(open_raw(url), url, [OP]).column(OP))

@@ -38,7 +38,7 @@ def _told(
     added, removed = number("numTargetFilesAdded", "numFiles"), number("numTargetFilesRemoved", "numRemovedFiles")
     return {"rewritten": removed, "added": added, "removed": removed}
 
-
+# %% ../../notebooks/07_lake/07_delta.ipynb #66226fa2
 def version_from(
     number: int,  # of the log's file
     content: str,
@@ -77,7 +77,7 @@ def _next(base: Newest | None) -> int:
     "The number of the transaction: the version that is expected."
     return base.top.id + 1 if base else 0
 
-
+# %% ../../notebooks/07_lake/07_delta.ipynb #4a23b868
 class DeltaTable(OwnFiles):
     "A table of Delta Lake; see `lake.table.LakeTable` for the interface."
 

@@ -78,7 +78,7 @@ def reasons(
             obstacles.append(f"the column {field['name']} is {field['type']}")
     return obstacles
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #e24070ab
 def json_type(column: Column) -> str:
     "A type as the log writes it."
     return {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}.get(column.type, column.type)
@@ -91,7 +91,7 @@ _INDEXED = 32  # columns with statistics, unless the table says otherwise
 class _Number(str):
     "A number that JSON must not round."
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #7d076a0f
 def _told_text(value: str, upper: bool) -> str | None:
     "A bound of texts: a long one is cut, an upper one so that it is not below the text."
     head, tail = value[:_LONG], value[_LONG:]
@@ -99,7 +99,7 @@ def _told_text(value: str, upper: bool) -> str | None:
         return head
     return None if tail > _LAST else head + _LAST
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #6b296591
 def _told(value: Any, upper: bool) -> Any:
     "A bound as the log has it; None where there is none."
     if isinstance(value, str):
@@ -113,7 +113,7 @@ def _told(value: Any, upper: bool) -> Any:
         return _Number(f"{value:f}")
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #56d0ea76
 def _dumped(value: Any) -> str:
     "JSON in one line, with numbers as they are."
     if isinstance(value, _Number):
@@ -122,7 +122,7 @@ def _dumped(value: Any) -> str:
         return "{" + ",".join(f"{_dumped(name)}:{_dumped(element)}" for name, element in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #50027dc0
 def _ends(
     group_statistics: Sequence[Any],  # pyarrow's statistics of a column, one for each row group
     type: str,  # of the lake
@@ -141,7 +141,7 @@ def _ends(
         return None
     return None if None in ends or type.startswith("decimal") != isinstance(ends[0], _Number) else ends
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #bd64f590
 def stats_of(
     url: str,  # of a file that we wrote
     types: Mapping[str, str],  # lake types by column
@@ -172,13 +172,13 @@ class DeltaVersion:
     settings: Mapping[str, str]
     fields: Sequence[Mapping[str, Any]]  # columns: name, type, nullable, metadata
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #c6886a92
 def _features(reader: Reader) -> set[str]:
     "What a program must know to read the table, or to write to it."
     protocol = reader.protocol()
     return {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #dee292e5
 def _vectors(
     reader: Reader,
     folder: str,  # of the table
@@ -190,7 +190,7 @@ def _vectors(
             rows_left[unquote(uri).partition(f"{folder}/")[2]] = sum(mask)
     return rows_left
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #fad421cc
 def value_text(value: Any) -> str | None:
     "A partition's value as the log has it."
     if isinstance(value, datetime):
@@ -199,7 +199,7 @@ def value_text(value: Any) -> str | None:
         return str(value).lower()
     return None if value is None else str(value)
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #a263a706
 def _files(
     reader: Reader,
     place: str,  # of the table
@@ -237,7 +237,7 @@ def _in_log(
     "A path as Spark writes it into the log: an address, with letters beyond ASCII as they are."
     return "".join(letter if ord(letter) > 127 else quote(letter, safe="/=~!$&'()*+,;:@") for letter in name)
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #ef2f96c2
 def _value_in_log(
     text: str | None,  # of a partition
     type: str,  # of the lake
@@ -248,7 +248,7 @@ def _value_in_log(
     seconds, _, fraction = text.replace(" ", "T").partition(".")
     return f"{seconds}.{fraction:0<6}Z"
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #f828a0c7
 def _options(
     place: str,  # of the table
 ) -> dict[str, str]:
@@ -268,7 +268,7 @@ def _options(
         options["allow_http"] = str(access.endpoint.startswith("http://")).lower()
     return {f"aws_{name}": value for name, value in options.items() if value}
 
-
+# %% ../../notebooks/07_lake/06_delta_log.ipynb #5536320d
 class DeltaLog(FormatLog):
     "The commits of one Delta table."
 

@@ -78,7 +78,7 @@ class _Storage:
     first: Schema = ()  # columns before ours
     wider: Mapping[str, str] = field(default_factory=dict)  # types that are stored as others
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #27d9f98c
 _HIVE = "org.apache.hadoop.hive.ql.io.parquet"
 _SERDE = {"SerializationLibrary": f"{_HIVE}.serde.ParquetHiveSerDe"}
 _HUDI_FIRST = tuple(
@@ -117,7 +117,7 @@ class CatalogEntry:
     commit: str  # the mark of the commit
     storage: _Storage = _PARQUET
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #414d19bb
 def mark_of(
     commit: Commit,
 ) -> str:  # e.g. "12 of 2018-12-15T10:00:00Z"
@@ -133,14 +133,14 @@ def _hive_location(
         return f"s3://{'/'.join(filter(None, split_url(place)))}/"
     return f"{Path(place).as_uri()}/"
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #3d03f54b
 def _hive_folders(folders: Mapping[tuple[str | None, ...], str]) -> dict[tuple[str, ...], str]:
     "Folders of partitions by their values as Hive writes them."
     return {
         tuple(HIVE_NULL if value is None else value for value in values): folder for values, folder in folders.items()
     }
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #cba030e7
 def entry_of(
     table: TableRef,
     place: str,  # where the lake table lies
@@ -178,7 +178,7 @@ def _descriptor(
         "SerdeInfo": {**how.serde, "Parameters": {"serialization.format": "1", **path}},
     }
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #5ec09690
 def table_input(entry: CatalogEntry) -> dict[str, Any]:
     "The table as `create_table` and `update_table` take it."
     marks = {_TABLE: str(entry.table), _COMMIT: entry.commit}
@@ -190,7 +190,7 @@ def table_input(entry: CatalogEntry) -> dict[str, Any]:
         "Parameters": {**entry.storage.parameters, **marks},
     }
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #049fe2ad
 def partition_input(
     entry: CatalogEntry,
     values: tuple[str, ...],
@@ -217,7 +217,7 @@ def _synced_mark(address: str, head: Commit) -> str:
     "The text that the state keeps once a commit is synced."
     return f"{address} {mark_of(head)}"
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #4f1d61a0
 def is_behind(
     address: str,  # of the catalogue; "" for none
     head: Commit | None,  # the newest commit of the table
@@ -247,7 +247,7 @@ class _GlueTable:
         "Both names as most calls take them."
         return {"DatabaseName": self.database, "TableName": self.name}
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #e1eb9870
 def place_of(
     address: str,  # glue:DATABASE or glue:DATABASE?create
     table: TableRef,
@@ -269,7 +269,7 @@ def find_entry(place: _GlueTable) -> dict[str, Any] | None:
     except place.glue.exceptions.EntityNotFoundException:
         return None
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #11e8e012
 def _create(place: _GlueTable, input: Mapping[str, Any]) -> None:
     "Enter a new table, and its database if the address asks for that. Raises `CatalogError`."
     try:
@@ -278,7 +278,7 @@ def _create(place: _GlueTable, input: Mapping[str, Any]) -> None:
         make_database(place, error)
         place.glue.create_table(DatabaseName=place.database, TableInput=input)
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #024d2ccc
 def make_database(
     place: _GlueTable,
     error: Exception | None = None,  # Glue's answer
@@ -307,7 +307,7 @@ def _changed(
     new = laid_over(now, input)
     return None if new == now else new
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #7b6f4580
 def _update(place: _GlueTable, present: Mapping[str, Any], input: Mapping[str, Any]) -> None:
     "Update the table's entry if it has changed."
     if new := _changed(place, present, input):
@@ -341,12 +341,12 @@ def check_ours(
             f"{expected}. Drop that entry, or name another database"
         )
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #77f23fb4
 def _plain_location(location: str) -> str:
     "A location in normalised form."
     return re.sub(r"^s3[an]://", "s3://", location).rstrip("/")
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #0ed05397
 def drop_entry(place: _GlueTable) -> None:
     "Remove an entry with its partitions; no file is touched."
     place.glue.delete_table(DatabaseName=place.database, Name=place.name)
@@ -400,7 +400,7 @@ def _put(
     ]
     send(place, "create", inputs(send(place, "update", updates, "EntityNotFoundException")))
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #0887afbc
 def _remove(place: _GlueTable, values: Iterable[tuple[str, ...]]) -> None:
     "Delete partitions without files; a missing one is not an error."
     send(place, "delete", [{"Values": list(partition)} for partition in values], "EntityNotFoundException")
@@ -410,7 +410,7 @@ def _mark_in(present: Mapping[str, Any]) -> str:
     "The mark of the last commit that was synced."
     return present.get("Parameters", {}).get(_COMMIT, _NO_COMMIT)
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #75e9f18f
 def _known(
     place: _GlueTable,
     present: Mapping[str, Any],  # the table as Glue has it
@@ -432,7 +432,7 @@ def _known(
     home = descriptor["Location"].rstrip("/")
     return {values: {**descriptor, "Location": f"{home}/{folder}/"} for values, folder in folders.items()}
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #5ea9cda4
 def _folders_at(
     lake: LakeTable,
     mark: str,  # of a commit
@@ -515,7 +515,7 @@ def _sync_glue(address: str, entry: CatalogEntry, folders_at: Callable) -> str: 
 
 _CATALOGS = {"glue": (_sync_glue, _GLUE)}  # by kind: what syncs one entry, and how addresses are written
 
-
+# %% ../../notebooks/07_lake/04_glue.ipynb #e699edf9
 def _syncer_of(address: str) -> Callable[..., str]:
     "The function of a kind of catalogue. Raises `CatalogError` naming the known kinds."
     kind = address.partition(":")[0]

@@ -60,7 +60,7 @@ def version_from(
     )
     return version, extra.get(_AFTER, "")
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #f41b2812
 def in_place(
     versions: Iterator[tuple[Version, str]],  # newest first
 ) -> Iterator[Version]:
@@ -274,7 +274,7 @@ class HudiTable(OpenTable):
         finally:
             spark.sql(f"drop table {name}")  # the name alone: its files lie elsewhere
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #bbab7eb9
 class HudiLogTable(HudiTable):
     "A table of Apache Hudi that merges logs on reading."
 
@@ -288,21 +288,21 @@ class HudiLogTable(HudiTable):
         done = spark.sql(f"call run_compaction(op => 'scheduleAndExecute', path => '{place}', {now})").collect()
         return f"run_compaction: {sum(row['operation_size'] for row in done):,} groups of files" if done else ""
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #b0b1016f
 def _keys_of(transaction: Transaction) -> tuple[str, ...]:
     "The columns of the record key. A first commit may not know them yet."
     return transaction.key if transaction.key and transaction.schema else (FILE, ROW)
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #4a9c1f65
 def _types_of(transaction: Transaction) -> dict[str, str]:
     return {column.name: column.type for column in stored_columns(transaction.schema, transaction.op_column)}
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #01b3c11d
 def _marked_by(transaction: Transaction) -> str:
     "The column that tells Hudi which rows go: they have the text gone there."
     return FILE if transaction.op_column == NO_OP else transaction.op_column
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #8e5bc0e9
 def _is_other(commit: Commit, transaction: Transaction) -> bool:
     "A commit cannot make the other of the one: Hudi fixes key, partition and most types at the first."
     has = {column.name: column.type for column in commit.schema}
@@ -315,7 +315,7 @@ def _is_other(commit: Commit, transaction: Transaction) -> bool:
     laid_out = layout(commit) == layout(transaction)
     return not commit.schema or not laid_out or bool(changed - _WIDER)
 
-
+# %% ../../notebooks/07_lake/10_hudi.ipynb #a96260fc
 def _storable(rows: DataFrame, transaction: Transaction) -> DataFrame:
     "The rows in types that Hudi has; to write them fails for a key that it cannot keep."
     from pyspark.sql import functions as F

@@ -48,7 +48,7 @@ def version_from(snapshot: dict[str, Any]) -> Version:
     operation, size = summary.get("operation", ""), number("added-files-size")
     return Version(snapshot["snapshot-id"], summary.get(_NOTE, ""), operation, operation != "replace", files, size)
 
-
+# %% ../../notebooks/07_lake/09_iceberg.ipynb #d5e3d296
 def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
     "The versions that were a table's, from the current one on, which tells the columns of now."
     schemas = {snapshot["schema-id"]: snapshot for snapshot in metadata.get("schemas") or ()}
@@ -87,12 +87,12 @@ def _text(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
-
+# %% ../../notebooks/07_lake/09_iceberg.ipynb #1716d6bb
 def without_bounds(column: Column) -> dict[str, str]:
     "The property of a column of floating point: Iceberg leaves NaN out of the bounds, and f > 5 would miss it."
     return {f"write.metadata.metrics.column.{column.name}": "counts"} if column.type in ("float", "double") else {}
 
-
+# %% ../../notebooks/07_lake/09_iceberg.ipynb #5ac29ed2
 class IcebergTable(IcebergFiles):
     "A table of Apache Iceberg; see `lake.table.LakeTable` for the interface."
 

@@ -77,7 +77,7 @@ def file_properties(
     }
     return {f"s3.{name}": value for name, value in properties.items() if value}
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #696c06b4
 def folder_catalog(
     table: OwnFiles,
     before: str,  # where the metadata lies that a run planned from; "" for a table to be made
@@ -133,7 +133,7 @@ def reasons(
             obstacles.append(f"the column {field.name} is {field.field_type}{', never null' * field.required}")
     return obstacles
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #13bd0206
 def _is_plain(metadata: Any, field: Any) -> bool:
     "A table is laid out by the values of a column, whose bounds in a file are exact."
     from pyiceberg.transforms import IdentityTransform
@@ -141,14 +141,14 @@ def _is_plain(metadata: Any, field: Any) -> bool:
     kind = metadata.schema().find_type(field.source_id)
     return isinstance(field.transform, IdentityTransform) and str(kind) not in ("float", "double", "binary")
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #95d7a172
 def _plain(
     place: str,  # as a program wrote it
 ) -> str:
     "An address as we write it."
     return re.sub("^s3[an]:", "s3:", place.removeprefix("file:"))
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #187a9cfd
 def _bound(
     field: NestedField | None,  # a column of the key; None where the table does not have it
     ends: Mapping[int, bytes] | None,  # of a file's columns by their ids, as a manifest has them
@@ -168,7 +168,7 @@ def _bound(
     except OverflowError:  # a year that Python does not know
         return None
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #a6e32d69
 def _data_file(
     io: FileIO,
     metadata: TableMetadata,
@@ -195,7 +195,7 @@ def _data_file(
                 bounded.append(name)
         return described(bounded, "counts")
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #dc8ebc59
 class IcebergFiles(OwnFiles):
     "What the log must know of its table."
 
@@ -218,7 +218,7 @@ class IcebergFiles(OwnFiles):
     def make_room(self) -> None:
         "In Glue a database, and no entry of this table in another format."
 
-
+# %% ../../notebooks/07_lake/08_iceberg_log.ipynb #c44c5522
 class IcebergLog(FormatLog):
     "The commits of one Iceberg table."
 

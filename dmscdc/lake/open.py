@@ -62,7 +62,7 @@ def to_note(
     "The note of a commit."
     return packed({"number": transaction.number, "attempt": transaction.attempt, **to_facts(transaction, rows)})
 
-
+# %% ../../notebooks/07_lake/05_open.ipynb #63917329
 def packed(
     facts: Mapping[str, Any],  # number, attempt, and those of `to_facts`
 ) -> str:
@@ -74,7 +74,7 @@ def packed(
     small = base64.b64encode(zlib.compress(text.encode())).decode()
     return json.dumps({"dmscdc": small}, separators=(",", ":"))
 
-
+# %% ../../notebooks/07_lake/05_open.ipynb #9d571157
 def from_note(
     note: str,
 ) -> dict[str, Any] | None:  # None: it is not ours
@@ -99,7 +99,7 @@ class Version:
     goes_to: Any = None  # the version that it restored; None: it follows the one before
     columns: tuple[str, ...] = ()  # of the table from then on, where it tells
 
-
+# %% ../../notebooks/07_lake/05_open.ipynb #bf8c9e62
 @dataclass(frozen=True)
 class Newest:
     "Our newest commit in a table."
@@ -111,7 +111,7 @@ class Newest:
     foreign: tuple[Version, ...]  # newer versions of others that changed rows
     gone: tuple[str, ...] = ()  # columns of our commit that the table does not have any more
 
-
+# %% ../../notebooks/07_lake/05_open.ipynb #fdacd3e6
 def newest_of(
     versions: Iterator[Version],  # newest first
 ) -> Newest | None:
@@ -137,7 +137,7 @@ def overtaken(table: TableRef, by: Commit | None) -> CommitConflict:
     cause = f"commit {by.number} was made by {by.run or 'another writer'}" if by else "another program wrote a version"
     return CommitConflict(f"{table}: {cause} meanwhile; nothing was committed, and the next pass plans again")
 
-
+# %% ../../notebooks/07_lake/05_open.ipynb #3c34c821
 @dataclass(frozen=True)
 class OpenCommit:
     "A pending commit: nothing is in the table yet."

@@ -57,12 +57,12 @@ def _rules(
         _effects(names, batch),
     ]
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #df952609
 def _same(names: Sequence[str], columns: Sequence[str]) -> str:
     "SQL: these columns are as they were; null equals null."
     return " and ".join(f"o{names.index(name)} <=> c{names.index(name)}" for name in columns) or "true"
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #d0b929d2
 def _effects(names: Sequence[str], batch: Batch) -> dict[str, str]:
     "What is counted of a row and its batch row, as SQL."
     source = [name for name in names if name not in (OP, FILE, ROW)]
@@ -89,7 +89,7 @@ def _literal(value: Any) -> str:
         return f"date'{value.isoformat()}'"
     return f"{value}bd" if isinstance(value, Decimal) else str(value)
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #50c1145d
 def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> smallest and largest value, in SQL
     "The bounds of the batch's keys, of types whose order is the same everywhere."
     types, bounds = {column.name: column.type for column in lake_columns(batch.schema)}, {}
@@ -104,11 +104,11 @@ def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> sma
             bounds[key] = (_literal(min(values)), _literal(max(values)))
     return bounds
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #10bb34b8
 def _is_small(batch: Batch) -> bool:
     return bytes_of(files_in(batch.url)) <= _SMALL
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #09e60319
 def _numbered(spark: SparkSession, batch: Batch, names: Sequence[str]) -> DataFrame:
     "The batch rows, with numbers for names."
     has = [f"{HAS_COLUMNS}{i}" for i in range(len(batch.sets))]
@@ -116,7 +116,7 @@ def _numbered(spark: SparkSession, batch: Batch, names: Sequence[str]) -> DataFr
     rows = batch_frame(spark, batch).select(*map(quoted, [*names, *flags]))
     return rows.toDF(*[f"n{i}" for i in range(len(names))], *flags.values())
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #3aef54af
 def as_wanted(rows: DataFrame, schema: Schema) -> DataFrame:
     "Rows of a table with other columns: types are widened, and new columns are null."
     have = set(rows.columns)
@@ -126,7 +126,7 @@ def as_wanted(rows: DataFrame, schema: Schema) -> DataFrame:
     ]
     return rows.selectExpr(*expressions)
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #d9e50b83
 def _met(
     spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[str], bounds: Mapping[str, tuple[str, str]]
 ) -> DataFrame:
@@ -159,7 +159,7 @@ def _stale(spark: SparkSession, rows: DataFrame, batch: Batch, names: Sequence[s
     flags = [F.lit(name in ("gone", "dies")).alias(name) for name in (*_FLAGS, "met")]
     return without_batch.select(*map(quoted, names)).toDF(*[f"c{i}" for i in range(len(names))]).select("*", *flags)
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #c9978920
 @dataclass(frozen=True)
 class MergeSource:
     "What a batch makes of a table: written aside, and counted."
@@ -171,7 +171,7 @@ class MergeSource:
     added: int  # rows that the table has more afterwards
     changes: bool  # whether a row is written, changed or removed
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #7dca779f
 def match_batch(
     spark: SparkSession,
     rows: DataFrame,  # of the table
@@ -208,7 +208,7 @@ def match_batch(
     changes = counts["inserted"] > 0 or numbers["idle"] < numbers["all"]
     return MergeSource(batch, url, bounds, counts, counts["inserted"] - numbers["gone"], changes)
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #d6a99cc9
 def _read(spark: SparkSession, batch: Batch, url: str) -> DataFrame:
     "What `match_batch` has written."
     types = ", ".join(f"c{i} {column.type}" for i, column in enumerate(lake_columns(batch.schema)))
@@ -230,7 +230,7 @@ def inserts(spark: SparkSession, outcome: MergeSource) -> DataFrame:
     fresh = rows.join(stored, [F.col(f"n{k}") == F.col(f"c{k}") for k in keys], "left_anti")
     return fresh.select(*[f"n{i}" for i in range(len(names))]).toDF(*names)
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #ccc41aa9
 def changed(
     spark: SparkSession,
     outcome: MergeSource,
@@ -243,7 +243,7 @@ def changed(
     stored = stored.select(*[f"c{i}" for i in range(len(names))], "gone").toDF(*names, GONE)
     return stored.unionByName(inserts(spark, outcome).withColumn(GONE, F.lit(False)))
 
-
+# %% ../../notebooks/07_lake/03_outcome.ipynb #b90c01a4
 def whole(
     spark: SparkSession,
     rows: DataFrame,  # of the table

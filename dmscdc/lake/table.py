@@ -61,7 +61,7 @@ def _new_attempt() -> str:
     "A unique name for an attempt."
     return secrets.token_hex(6)
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #ce759f66
 @dataclass(frozen=True)
 class Transaction:
     "What a run wants to commit on top of the commit that it planned from."
@@ -104,13 +104,13 @@ def _as_set(setting: str, columns: tuple[str, ...]) -> str:
     "The part of `dmscdc table set` that sets key or partition."
     return f"--{setting} {for_shell(','.join(columns))}" if columns or setting == "partition" else "--insert-only"
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #76125c8f
 def laid_out(head: Commit) -> tuple[str, ...]:  # columns and expressions
     "By what a table's rows were laid out."
     expressions = {column.name: column.of for column in head.schema}
     return tuple(expressions.get(name) or name for name in head.partition)
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #21018f25
 def set_otherwise(
     table: TableRef,
     head: Commit | None,  # its newest commit
@@ -158,7 +158,7 @@ class CommitMetrics:
     by_format: str = ""  # why the format's own writer made it, where our tasks could; "": they did, or never can
     sample: Sequence[Mapping[str, Any]] = ()  # some changed rows: what; key: name, text; cells: name, before, after
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #4ff4737a
 class PendingCommit(Protocol):
     "A transaction whose files are staged; no reader sees them."
 
@@ -174,7 +174,7 @@ def _text(value: Any) -> str | None:
     "A value as it is shown."
     return None if value is None else str(value.hex() if isinstance(value, bytes) else value)[:100]
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #3a9cf354
 def shown_row(
     kind: str,  # inserted, updated, deleted
     before: Mapping[str, Any],  # the row before; of a new row itself
@@ -194,7 +194,7 @@ def lake_columns(
     "The columns of a row of the lake."
     return (OURS[0], *schema, *OURS[1:])
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #e424a3a4
 def stored_columns(
     schema: Schema,  # the source's columns
     op_column: str,  # the name of our operation column; NO_OP: none
@@ -203,7 +203,7 @@ def stored_columns(
     op, *columns = lake_columns(schema)
     return (*[replace(op, name=op_column)] * (op_column != NO_OP), *columns)
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #9c51e9c8
 def frame_as_stored(
     rows: DataFrame,  # of the lake, our operation column as Op
     op_column: str,  # as for `stored_columns`
@@ -211,7 +211,7 @@ def frame_as_stored(
     "Rows of the lake as its readers see them."
     return rows.drop(OP) if op_column == NO_OP else rows.withColumnRenamed(OP, op_column)
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #33003b97
 def frame_from_stored(
     rows: DataFrame,  # as the lake's readers see them
     op_column: str,  # as for `stored_columns`
@@ -221,7 +221,7 @@ def frame_from_stored(
 
     return rows.withColumn(OP, F.lit("I")) if op_column == NO_OP else rows.withColumnRenamed(op_column, OP)
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #37455002
 def to_facts(
     transaction: Transaction,
     rows: int,  # of the table after the commit
@@ -243,14 +243,14 @@ def to_facts(
         **({"op_column": transaction.op_column} if transaction.op_column != OP else {}),
     }
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #4c43a4c2
 def check_kinds(fields: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
     "Raises `ValueError` for the first field of a wrong type."
     for name, kind in kinds.items():
         if not isinstance(fields[name], kind):
             raise ValueError(f"{name} is {fields[name]!r:.60}, {kind.__name__} was expected")
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #69d2534e
 _KINDS = {"position": dict, "run": str, "schema": list, "key": list, "partition": list, "rows": int, "at": str}
 
 
@@ -310,7 +310,7 @@ def version_of(package: str) -> str:
     except ImportError:
         return "–"
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #05f86218
 def versions() -> dict[str, str]:
     "The packages in use."
     parts = {name: version_of(name) for name in ("dmscdc", "pyspark", "pyarrow")}
@@ -346,7 +346,7 @@ class PlainFile:
     rows: int | None = None  # its rows; None if unknown
     op_column: str = OP  # the name of our operation column in it; NO_OP: it has none
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #b572c365
 @dataclass(frozen=True)
 class MaintenancePlan:
     "What a table's upkeep would do."
@@ -354,7 +354,7 @@ class MaintenancePlan:
     steps: tuple[str, ...] = ()  # in words
     oldest: int = 1  # the oldest commit that is surely known afterwards
 
-
+# %% ../../notebooks/07_lake/01_table.ipynb #4cb6675f
 class LakeReader(Protocol):
     "The read interface of a lake table."
 

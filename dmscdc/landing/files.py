@@ -32,7 +32,7 @@ def is_sound(name: str) -> bool:
     "Whether a folder's name can name a schema or a table: it leads nowhere else, and all of it is seen as it is."
     return name not in ("", ".", "..") and "/" not in name and name.strip() == name.strip(" ") and not steers(name)
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #bf9dffa3
 def printable(
     text: str,  # somebody's data
     limit: int = 80,  # characters
@@ -44,7 +44,7 @@ def printable(
     )
     return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #d17246d8
 @dataclass(frozen=True, order=True)
 class TableRef:
     "A table of the source, named as DMS names its folders (rules can rename, so the source may differ)."
@@ -102,7 +102,7 @@ class DmsName:
     format: str  # "parquet" or "csv"
     gzip: bool  # ends in .gz; Parquet is compressed inside and keeps its name
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #8cb0f9b2
 def parse_name(
     base_name: str,  # without folders
 ) -> DmsName:  # its parts
@@ -138,12 +138,12 @@ def _stamp(base_name: str, match: re.Match) -> datetime:
     except ValueError as error:
         raise NotADmsName(f"{base_name!r} looks like a change file but its digits are no time") from error
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #58311a82
 def is_transactions(base_name: str) -> bool:
     "Whether it is the name of a file with the changes of all tables."
     return bool(_TRANSACTION_NAME.fullmatch(base_name))
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #ca5cdadb
 def _kind(base_name: str) -> str:
     "load, change or nothing: faster than `parse_name`, for a million names of which we only need the kind."
     if _LOAD_NAME.fullmatch(base_name):
@@ -222,7 +222,7 @@ def _is_hidden(folder: str) -> bool:  # one, or several with "/" between
     "Whether the folder or one above it begins with a dot or an underscore."
     return any(part[:1] in "._" for part in folder.split("/") if part)
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #45d8aa29
 def _load_order(file: RawFile) -> tuple:
     "Sort key: folder, then segment and number, both as numbers."
     name = parse_name(file.name)
@@ -265,7 +265,7 @@ def _entries(folder: str) -> list[os.DirEntry]:
     except (FileNotFoundError, NotADirectoryError):
         return []
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #5a5bcbff
 _LINKS = "DMSCDC_LINKS"  # environment: "follow" where links may lead out of a landing
 _LINK, _NO_FILE = " (a link out of the landing)", " (not a plain file)"  # behind the names of what is not read
 
@@ -274,14 +274,14 @@ def is_no_file(file: RawFile) -> bool:
     "Whether it would be read, were it a file: a link out of the landing, or something else."
     return file.path.endswith((_LINK, _NO_FILE))
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #48235b33
 def _leads_out(entry: os.DirEntry, root: str) -> bool:
     "A link to what is not in the landing. A file that lies there must not bring another one of this machine."
     if not entry.is_symlink() or os.environ.get(_LINKS) == "follow":
         return False
     return not Path(os.path.realpath(entry.path)).is_relative_to(os.path.realpath(root))
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #d14c45dd
 def _is_folder(entry: os.DirEntry, root: str) -> bool:
     "Whether it is a folder, or a link to one that is not the landing, the link's own folder, or above these."
     try:
@@ -328,7 +328,7 @@ def _unreadable(error: OSError) -> str:
         way = "DMS makes no folders as deep as this; move them out of the landing"
     return f"{printable(str(error.filename), 200)} cannot be read ({error.strerror}): {way}"
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #ffefef21
 NO_NAME = "no table can be called so: the name leads elsewhere, or steers a terminal"
 UNFOLLOWED = f"only files are read, and a link out of the landing is followed only where {_LINKS}=follow is set"
 
@@ -360,7 +360,7 @@ def _folders(
             odd[place] = NO_NAME
     return names
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #8e05d9ec
 def _may_hold_dms(folder: str, root: str) -> bool:
     "Whether there are DMS files. True for a folder that cannot be read: the table then reports it."
     try:
@@ -368,7 +368,7 @@ def _may_hold_dms(folder: str, root: str) -> bool:
     except OSError:
         return True
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #12232c18
 def _transactions_in(folder: str, root: str) -> list[RawFile]:  # by name
     "The files of transactions in a folder. Raises `LandingUnreachable`."
     try:
@@ -376,7 +376,7 @@ def _transactions_in(folder: str, root: str) -> list[RawFile]:  # by name
     except OSError as error:
         raise LandingUnreachable(_unreadable(error)) from error
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #c4b7b4a8
 def _is_mixed(folder: str) -> bool:
     "Whether files of transactions lie directly in a folder."
     try:
@@ -424,7 +424,7 @@ class Landing(Protocol):
         "One sentence for `LandingEmpty`."
         ...
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #e6ac618c
 class Place(Landing, Protocol):
     "One folder or bucket."
 
@@ -513,7 +513,7 @@ def first_deep(files: Iterable[RawFile]) -> str:  # "" for none
     deep = (file for file in files if file.folder and not _is_hidden(file.folder) and _kind(file.name))
     return next((file.path for file in deep if all(map(is_sound, file.path.split("/")))), "")
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #6027131d
 def too_deep(
     places: Sequence[str],  # of the landing
     root: str,  # one of them
@@ -525,7 +525,7 @@ def too_deep(
     command = landing_command([place] if tables_folder.count("/") > 1 else [*places, place])
     return f"{path} lies too deep in {root} and belongs to no table", command
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #89725b15
 def holds_dms(files: Iterable[RawFile]) -> bool:
     "Whether one of the files is a DMS file in its place. Stops at the first file that decides it."
     odd = []
@@ -567,7 +567,7 @@ def landing_command(
     setting = json.dumps(places if places[1:] else places[0], ensure_ascii=False)
     return f"dmscdc plan --landing {flags} shows what lies there; to keep it, landing = {setting} in dmscdc.toml"
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #bf5e8aa4
 def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
     paths = [path for path in paths if all(map(is_sound, path.split("/")))]
@@ -596,7 +596,7 @@ def _wrong_level(root: str, paths: list[str]) -> str:
         return f" {dms} lies too deep: tables lie below {listed_places}. A landing is one of them: {suggestion}."
     return f" {dms} lies too deep: {landing_command(list(places.values()) or [root])}."
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #a17391cb
 def _divided(paths: Iterable[str]) -> list[str]:  # [] where there is none
     "The folders where tables lie, those with loads first, if changes of some table lie in another one than its load."
     load: dict[tuple[str, ...], set[str]] = defaultdict(set)  # by table
@@ -612,12 +612,12 @@ def _divided(paths: Iterable[str]) -> list[str]:  # [] where there is none
     places_by_kind = (sorted(set().union(*by_table.values())) for by_table in (load, changes))
     return list(dict.fromkeys(chain(*places_by_kind))) if is_divided and is_clear else []
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #cf88bea8
 def _above(path: str) -> str:  # "" where it lies as it should
     "The folders above schema and table of a file of DMS, below the landing."
     return "/".join(re.sub(r"(/\d[-_\d]+)+$", "", path.rpartition("/")[0]).split("/")[:-2])
 
-
+# %% ../../notebooks/02_landing/01_files.ipynb #b0cf398b
 def _mixed_tables(paths: list[str]) -> str:
     "The hint for a landing of transaction files, where one is found."
     if any(_TRANSACTION_NAME.fullmatch(path.rpartition("/")[2]) for path in paths):

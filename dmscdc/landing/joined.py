@@ -21,7 +21,7 @@ def places_of(landing: str) -> list[str]:  # one, or several with a comma betwee
     "The places of a landing."
     return re.split(r",(?=/|[a-z0-9]+://)", landing)
 
-
+# %% ../../notebooks/02_landing/02_joined.ipynb #3b1901e9
 def _way(outer: str, inner: str) -> str:  # "" where it does not lie in it
     "The folders from a place to another one that lies in it."
     start = f"{outer.rstrip('/')}/"

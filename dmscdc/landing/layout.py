@@ -32,7 +32,7 @@ class Expression:
         begin = f"_{'end' * (self.start < 0)}{abs(self.start)}" if self.start else ""
         return f"{self.column}_{self.function}{begin}{f'_{self.length}' if self.length else ''}"
 
-
+# %% ../../notebooks/02_landing/06_layout.ipynb #1363a6f3
 _TEXTS = re.compile(r"(left|right)\(\s*(.+?)\s*,\s*([1-9]\d{0,2})\s*\)")
 _PARTS = re.compile(r"(substring)\(\s*(.+?)\s*,\s*(-?[1-9]\d{0,2})\s*(?:,\s*([1-9]\d{0,2})\s*)?\)")
 _TIMES = re.compile(r"(date|year|month)\(\s*(.+?)\s*\)")
@@ -47,18 +47,18 @@ def expression(text: str) -> Expression | None:  # None: a column's name
     match = _TIMES.fullmatch(text.strip())
     return Expression(match[1], match[2]) if match else None
 
-
+# %% ../../notebooks/02_landing/06_layout.ipynb #5f4b8cc5
 def entries(text: str) -> list[str]:
     "The entries of a partition that is written as one text."
     parts = (part.strip() for part in re.split(r",(?![^(]*\))", text))
     return [str(expression(part) or part) for part in parts if part]
 
-
+# %% ../../notebooks/02_landing/06_layout.ipynb #8b2aed9b
 def source_columns(partition: Iterable[str]) -> list[str]:
     "The columns of the source that a partition's entries are, or are computed from."
     return [computed.column if (computed := expression(entry)) else entry for entry in partition]
 
-
+# %% ../../notebooks/02_landing/06_layout.ipynb #d50a1446
 def column_names(partition: Iterable[str]) -> tuple[str, ...]:
     "The columns of the lake that a partition's entries are."
     return tuple(computed.name if (computed := expression(entry)) else entry for entry in partition)

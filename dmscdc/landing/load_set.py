@@ -62,13 +62,13 @@ def quiet_at(
     gap = max((next_time - time for time, next_time in zip(times, times[1:])), default=0.0)
     return times[-1] + max(settle, 2 * gap)
 
-
+# %% ../../notebooks/02_landing/04_load_set.ipynb #263c319d
 def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
     "Whether a change file was put after the newest load file."
     newest = max(file.time for file in files)
     return any(file.time > newest for file in changes)
 
-
+# %% ../../notebooks/02_landing/04_load_set.ipynb #f91f0362
 def clock(
     time: float,  # epoch seconds
 ) -> str:
@@ -84,21 +84,21 @@ class LoadSet:
     waits: str = ""  # of an incomplete set: until when, or for what
     doubt: str = ""  # of a copied or mixed set: what is wrong with it
 
-
+# %% ../../notebooks/02_landing/04_load_set.ipynb #66498973
 _OR_SOONER = ", or as soon as a change file follows"
 
 
 def _waits(count: int, until: float, end: str) -> str:
     return f"{count} load file{'s' * (count > 1)}; complete at {clock(until)}{end}"
 
-
+# %% ../../notebooks/02_landing/04_load_set.ipynb #f70aa7d6
 def _mixed(before: RawFile, older: RawFile) -> str:
     return (
         f"{older.path} (put {clock(older.time)}) is older than {before.path} "
         f"(put {clock(before.time)}) and so belongs to an earlier load"
     )
 
-
+# %% ../../notebooks/02_landing/04_load_set.ipynb #7a64e197
 def _copied(changed: Iterable[RawFile]) -> str:
     return (
         "all load files have the names and sizes of load files already loaded, "

@@ -53,7 +53,7 @@ def _raw_files(
         if item["Key"].startswith(start) and not item["Key"].endswith("/"):
             yield RawFile(item["Key"][len(start) :], item["Size"], _seconds(item["LastModified"]))
 
-
+# %% ../../notebooks/02_landing/03_s3.ipynb #a4f00904
 def _seconds(time: datetime | str) -> float:
     "Epoch seconds of `LastModified`, which is a time from boto3 and a text from the command line."
     if isinstance(time, str):
@@ -121,7 +121,7 @@ def _dashed_from(begin: str) -> str:
     except (ValueError, OverflowError):  # not a date, or no earlier date
         return ""
 
-
+# %% ../../notebooks/02_landing/03_s3.ipynb #37da8b67
 def _leads_on(
     prefix: str,  # a date folder up to one of its dashes
     begin: str,  # from `begin_of`
@@ -210,7 +210,7 @@ def _objects_in(
                 return
             yield item
 
-
+# %% ../../notebooks/02_landing/03_s3.ipynb #3536d03e
 def _folders_in(
     bucket: Bucket,
     prefix: str,
@@ -224,7 +224,7 @@ def _folders_in(
             mixed.add(prefix)
     return [name for name in names if name and name != OURS]
 
-
+# %% ../../notebooks/02_landing/03_s3.ipynb #6d25c4bd
 def _has_transactions(objects: Iterable[dict]) -> bool:
     "Whether one of the objects is a file of transactions."
     return any(is_transactions(entry["Key"].rpartition("/")[2]) for entry in objects)
@@ -252,7 +252,7 @@ def _overview(
                 objects += _objects_in(bucket, start + path)
     return objects, days
 
-
+# %% ../../notebooks/02_landing/03_s3.ipynb #dbb9c479
 def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
     "All objects of a table without the change files before `begin`: usually two requests."
     objects, days = _overview(bucket, start, begin)

@@ -32,7 +32,7 @@ class Transactions:
     delimiter: str = ","  # CsvDelimiter
     quote: str = '"'  # around texts, doubled inside; "" if texts are written as they are (Rfc4180=false)
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #e17c694e
 _SETTING = re.compile(r"(?P<folder>[^?]+)(\?(?P<more>.+))?", re.DOTALL)
 
 
@@ -65,7 +65,7 @@ def _field(how: Transactions) -> bytes:  # a regular expression
         return plain
     return b"(?:" + quote + b"(?:[^" + quote + b"]|" + quote * 2 + b")*" + quote + b"|(?!" + quote + b")" + plain + b")"
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #349d5989
 def _records(
     file: Iterable[bytes],  # lines
     how: Transactions,
@@ -92,12 +92,12 @@ def _name(text: bytes, quote: bytes) -> str:
     in_quotes = quote and text[:1] == quote
     return (text[1:-1].replace(quote * 2, quote) if in_quotes else text).decode()
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #71c9a455
 def _is_folder_name(name: str) -> bool:
     "Whether a folder of a landing can have this name."
     return is_sound(name) and name[:1] not in "._" and "\\" not in name
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #6d508ae8
 def divide(
     content: Iterable[bytes],  # the lines of a file, not compressed
     how: Transactions,
@@ -139,16 +139,16 @@ class Done:
             return False
         return file.name >= self.since or file.time > self.seen
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #8afd2bbb
 def _day(name: str) -> str:
     return name.removeprefix("CDC_TXN-")[:8]
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #1e7d0457
 def _mark(name: str) -> int:
     "A number for a name that no other is likely to have."
     return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #33548eb9
 def _tallied(days: Tallies, names: Iterable[str]) -> dict[str, Sequence[int]]:
     "The tallies with more files."
     tallies = dict(days)
@@ -157,7 +157,7 @@ def _tallied(days: Tallies, names: Iterable[str]) -> dict[str, Sequence[int]]:
         tallies[_day(name)] = [count + 1, marks + _mark(name)]
     return tallies
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #bf4927ea
 def _came_late(
     done: Done,
     files: Sequence[RawFile],  # all files from before the last 24 hours that are not new by time
@@ -181,7 +181,7 @@ def _came_late(
             unsure.append(day)
     return late, unsure
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #c6de4751
 def change_name(
     name: str,  # of a file of transactions
 ) -> str:  # of the change files that it becomes
@@ -189,7 +189,7 @@ def change_name(
     digits, suffix = name.removeprefix("CDC_TXN-").split(".", 1)
     return f"{digits[:8]}-{digits[8:]}.{suffix}"
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #c9be6e90
 def _later(
     done: Done,
     files: Iterable[RawFile],  # divided ones
@@ -204,7 +204,7 @@ def _later(
     days = _tallied(done.days or {}, older) if done.days is not None or not done.since else None
     return Done({name: size for name, size in divided.items() if name >= since}, since, newest, done.full, days)
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #7ddf273b
 def _window_start(name: str) -> str:
     "The beginning of the name of a file of transactions that is 24 hours older."
     return "CDC_TXN-" + day_before(change_name(name)).replace("-", "")
@@ -225,7 +225,7 @@ def _put(
             os.utime(draft, (object_time, object_time))
         os.replace(draft, path)
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #fd8cd68d
 def _read(url: str) -> bytes | None:
     "The bytes of a file; None if there is none."
     fs, path = fs_and_path(url)
@@ -248,7 +248,7 @@ def _done(url: str) -> Done:
             "there stay as they are"
         ) from error
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #24ade12a
 def _keep(url: str, done: Done) -> None:
     "Write the list."
     _put(url, json.dumps(asdict(done), sort_keys=True).encode())
@@ -264,7 +264,7 @@ class Routed:
     last: str = ""  # the newest file of transactions that is divided, now or before
     problems: tuple[str, ...] = ()  # what a person must look at, a sentence each
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #67e6d20a
 _NEAR = 60.0  # seconds before a load, as in planning
 
 
@@ -276,7 +276,7 @@ def _first_load(landing: Landing, table: TableRef, starts: dict[TableRef, float]
         starts[table] = min((file.time for file in landing.files(table).load), default=0.0)
     return starts[table]
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #301ac9c6
 def _route_part(
     landing: Place,
     file: RawFile,
@@ -308,7 +308,7 @@ def _lines(content: bytes, name: str) -> Iterable[bytes]:
     "The lines of a file of transactions."
     return io.BytesIO(gzip.decompress(content) if name.endswith(".gz") else content)
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #06b18a75
 @dataclass(frozen=True)
 class _Look:
     "What is to be divided."
@@ -321,7 +321,7 @@ class _Look:
     files: tuple[RawFile, ...]  # not divided, or grown since, in order
     problems: tuple[str, ...] = ()  # what a person must look at
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #64e3dad0
 def _route_file(
     look: _Look,
     file: RawFile,
@@ -342,7 +342,7 @@ def _route_file(
         ) from error
     return _sum(Routed(files=1), *routed)
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #fed92256
 def _sum(*several: Routed) -> Routed:
     "All of them together."
     numbers = {name: sum(getattr(routed, name) for routed in several) for name in ("files", "written", "old")}
@@ -358,7 +358,7 @@ def _place_with(landing: Landing, folder: str) -> Place:
     listed = (place for place in other_places if _read(f"{place.root}/{folder}/{_LIST}") is not None)
     return next(listed, None) or next((place for place in other_places if place.transactions(folder)), first_place)
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #d68e1afe
 def _look(landing: str, setting: str) -> _Look:
     "List the folder: all of it once a day, else the files of the last 24 hours, if the store can begin there."
     where, how, now = open_landing(landing), transactions_from(setting), time.time()
@@ -392,7 +392,7 @@ def _look(landing: str, setting: str) -> _Look:
     done = replace(done, full=now if is_full else done.full, days=days)
     return _Look(where, place, how, url, done, tuple(undivided), tuple(problems))
 
-
+# %% ../../notebooks/02_landing/05_transactions.ipynb #dbf1682d
 def waiting(landing: str, setting: str) -> tuple[RawFile, ...]:  # in order
     "The files of transactions that were not divided among their tables. Raises `LandingUnreachable`, `Unreadable`."
     return _look(landing, setting).files

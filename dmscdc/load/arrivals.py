@@ -147,7 +147,7 @@ def split_at(
     listed = tuple(files)
     return tuple(file for file in listed if file.order <= floor), tuple(file for file in listed if file.order > floor)
 
-
+# %% ../../notebooks/08_load/01_arrivals.ipynb #3d71d88a
 def by_tally(arrivals: Arrivals, position: Position) -> Arrivals:
     "Old files and those that come too late, as the tally of applied files tells them apart."
     (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (arrivals.old, arrivals.too_late))
@@ -175,7 +175,7 @@ class PlanKind(Word):
     BOTH = "both"
     ATTENTION = "attention"  # a person must look first
 
-
+# %% ../../notebooks/08_load/01_arrivals.ipynb #b5730327
 @dataclass(frozen=True)
 class Plan:
     "What one table needs now, with its inputs by name."
@@ -215,7 +215,7 @@ def count(number: int, noun: str = "change file") -> str:
     "A number and what it counts, in the right number: 1 change file, 2 change files."
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
-
+# %% ../../notebooks/08_load/01_arrivals.ipynb #7b37a553
 def some(files: Iterable[RawFile | str]) -> str:
     "Names, the first ten of them."
     paths = [file if isinstance(file, str) else file.path for file in files]
@@ -284,7 +284,7 @@ def announce(
         remarks=plan.remarks,
     )
 
-
+# %% ../../notebooks/08_load/01_arrivals.ipynb #06cd0a24
 def warn(
     plan: Plan,
     note: str,  # "" for none
@@ -294,7 +294,7 @@ def warn(
         return plan
     return replace(plan, kind=PlanKind.ATTENTION if plan.is_empty else plan.kind, notes=(*plan.notes, note))
 
-
+# %% ../../notebooks/08_load/01_arrivals.ipynb #3c75e1f3
 def only_load(
     plan: Plan,
     note: str,  # "" for none

@@ -40,7 +40,7 @@ def acquire(
         raise Busy(f"{table}: {owner} is at work on it; wait for it, or see {Advice.STATUS()}")
     return lease
 
-
+# %% ../../notebooks/08_load/19_lease.ipynb #45d87bb4
 @contextmanager
 def leased(state: State, table: TableRef, owner: str, fence: int) -> Iterator[Callable[[], Any]]:
     "Work under the lease, which the call that is yielded renews; our own is given back."

@@ -41,12 +41,12 @@ class Maintained:
         lines = [*self.steps, *since, *self.notes] if self.steps else ["nothing to do"]
         return "\n".join([f"{self.table} ({self.format})", *(f"  {line}" for line in lines)])
 
-
+# %% ../../notebooks/08_load/22_maintain.ipynb #cdb73be9
 def kept_since(days: float, now: datetime | None = None) -> str:  # UTC, like the `at` of a commit
     "The time from which on everything stays known."
     return f"{(now or datetime.now(timezone.utc)) - timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
 
-
+# %% ../../notebooks/08_load/22_maintain.ipynb #e6df34e4
 def maintain(
     table: TableRef,
     landing: str,

@@ -44,7 +44,7 @@ def _divided(
     journal = {name for name in store.list(f"_dmscdc/{place}") if "/journal/" in name}
     return plain_files & present | journal, present - plain_files
 
-
+# %% ../../notebooks/08_load/21_migrate.ipynb #91050352
 def _delete(store: AnyLogStore, names: Iterable[str], place: str) -> None:
     "Delete files, and the folders that they leave empty: an empty `.hoodie` is taken for a table."
     for name in names:
@@ -53,7 +53,7 @@ def _delete(store: AnyLogStore, names: Iterable[str], place: str) -> None:
         with suppress(OSError):
             folder.rmdir()  # fails where it is not empty
 
-
+# %% ../../notebooks/08_load/21_migrate.ipynb #b23e45ea
 def _remove(store: AnyLogStore, place: str) -> int:
     "Remove the files of a table that has moved."
     entries = set(store.list(f"_dmscdc/{place}"))
@@ -77,7 +77,7 @@ class Moved:
         removed = f"{self.removed:,} file{'s' * (self.removed != 1)} of the old table removed"
         return "; ".join((f"{self.table}: {self.rows:,} rows in format {self.format}", removed, *self.notes))
 
-
+# %% ../../notebooks/08_load/21_migrate.ipynb #2b78605e
 _ROW = 100  # bytes that a row may take, by which plain Parquet chooses the number of files
 
 
@@ -93,7 +93,7 @@ def _check(item: TableItem, format: str, head: Commit | None) -> Commit:
         raise Refused(f"{item.table}: from {item.format} to {format} it goes by plain Parquet. First: {first_step}")
     return head
 
-
+# %% ../../notebooks/08_load/21_migrate.ipynb #9c9ef45e
 def migrate(
     table: TableRef,
     format: str,  # a name of `spark.formats`

@@ -229,7 +229,7 @@ def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
     listed = {file.identity: file for file in case.listing.load} if accept else {}
     return tuple(listed.get(file.identity, file) for file in case.position.load_files)
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #94c97a5a
 def _unmoved(
     case: Situation, arrivals: Arrivals, blocked: tuple[RawFile, ...], applied_files: tuple[RawFile, ...]
 ) -> dict:
@@ -253,7 +253,7 @@ def _place(case: Situation) -> tuple[str, str]:
     side = "" if case.instruction.get("to") else "\uffff"
     return path.rpartition("/")[2], path if "/" in path else side
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #9b782fa0
 def _rewind(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     to = case.instruction.get("to")
     target = _place(case)
@@ -303,7 +303,7 @@ def _replay(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[s
         return arrivals, "", (f"replay of {some(names)} is not carried out: {reason}",)
     return replace(others, late=tuple(sorted(late + others.late, key=lambda file: file.order))), "", ()
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #81e5ced8
 def redo(case: Situation, arrivals: Arrivals) -> tuple[Arrivals, str, tuple[str, ...]]:
     "Arrivals as a rewind or replay wants them, the first file of a rewind, and why it cannot be done."
     if case.asks(Instruct.REWIND):
@@ -367,7 +367,7 @@ def ways_out(
         f"{keep} replaces it with all change files on top{accept}"
     )
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #e2bd46b0
 def in_doubt(case: Situation, note: str) -> Plan:
     "Nothing is applied, not even new change files, until a person has decided."
     number = case.before.load if case.before else 0
@@ -473,7 +473,7 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
         return plan_load(case)
     return plan_changes(case) if case.before else plan_start(case)
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #8c9b76aa
 def _ways_out_of_mixed(case: Situation) -> str:
     "What helps against a mixed set."
     keep = case.command(Advice.RELOAD_KEEP)
@@ -508,7 +508,7 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
         f"`{Advice.RECONCILE(case.table)}` tells, {case.command(Advice.RELOAD)} makes it certain",
     )
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #577912dc
 def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
     "What is said of files that are applied again and have other rows now; empty for none."
     if not files:
@@ -518,7 +518,7 @@ def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
         f"`{Advice.RELOAD(table)}` makes it certain"
     )
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #bb1d8ca8
 def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     if not case.before or not plan.instruction or plan.load or case.insert_only:
@@ -548,7 +548,7 @@ def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     archived = tuple(file.path for file in plan.inputs if file.path in case.archived)
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, case)))
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #a607fa78
 def _note_aside(plan: Plan, case: Situation) -> list[str]:
     "Rows that an earlier run has put aside, and that this plan does not read again."
     if plan.load or not case.before or not case.before.aside:
@@ -559,7 +559,7 @@ def _note_aside(plan: Plan, case: Situation) -> list[str]:
     }
     return list(filter(None, [note_aside(case.table, quarantined)]))
 
-
+# %% ../../notebooks/08_load/02_plan.ipynb #531df50d
 def _remarks(plan: Plan, case: Situation) -> list[str]:
     "Worth knowing, whatever the plan is."
     remarks = []

@@ -86,7 +86,7 @@ def prepare_position(spark: OpenSession, task: TableContext, plan: Plan, head: C
     transaction = Transaction(head, position, task.run, schema, task.key, task.partition, op_column=op_column)
     return StagedLoad(task.lake.commit_position(transaction, spark))
 
-
+# %% ../../notebooks/08_load/20_process.ipynb #749c1725
 def prepare_emptied(spark: OpenSession, task: TableContext, plan: Plan, head: Commit) -> StagedLoad:
     "The table loses all rows, and keeps its columns. Raises `InputChanged` where files have come since."
     listing = task.landing.files(task.table)
@@ -103,7 +103,7 @@ def prepare_emptied(spark: OpenSession, task: TableContext, plan: Plan, head: Co
 
     return StagedLoad(pending, result)
 
-
+# %% ../../notebooks/08_load/20_process.ipynb #42fbc42d
 def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]:
     "What a plan asks for, one commit a step."
     if plan.is_empty:
@@ -147,7 +147,7 @@ def _overtaken(
     words = f"commit {head.number} was made by {by} meanwhile; nothing more of this run is in the table"
     return CommitConflict(f"{table_state.item.table}: {words}. Two states or two controllers seem to write to one lake")
 
-
+# %% ../../notebooks/08_load/20_process.ipynb #e5da89fe
 def _input_problem(landing: Landing | WithArchive, plan: Plan) -> InputChanged | LandingUnreachable | None:
     "What has become of the inputs since the plan; None: they are as they were."
     try:
@@ -214,7 +214,7 @@ def carry_out(
         if pending.rest:
             plan, steps = pending.rest, [prepare, *steps]
 
-
+# %% ../../notebooks/08_load/20_process.ipynb #fc622077
 def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) -> None:
     "What makes a table doubtful is kept: the next run, which finds nothing wrong, would hide it."
     item = state.get(table)
@@ -226,7 +226,7 @@ def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) 
     if is_accepted:
         state.note_run(table, {"accepted": result.written.commit.number, "refused": None})
 
-
+# %% ../../notebooks/08_load/20_process.ipynb #d3df60f7
 _DOUBTS = 20  # that are kept, the newest
 
 
@@ -299,7 +299,7 @@ def _with_archive(
     "Where the plan's files are listed and read from."
     return WithArchive(landing, open_landing(archive), frozenset(plan.archived)) if plan.archived else landing
 
-
+# %% ../../notebooks/08_load/20_process.ipynb #de16b983
 def _task_of(table_state: TableState, landing: Landing | WithArchive, lake: str, run: str) -> TableContext:
     "What the loaders need to know."
     item, position = table_state.item, table_state.position

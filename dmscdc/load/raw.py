@@ -48,7 +48,7 @@ def _asked(act: Callable[..., object], *arguments: Any) -> None:
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
-
+# %% ../../notebooks/08_load/23_raw.ipynb #f1afadc4
 def _copy(source: str, target: str) -> int | None:  # the size of what is there then
     "Copy a file; in buckets by boto3, because pyarrow leaves empty objects where it thinks of folders."
     if is_bucket(source) and is_bucket(target):
@@ -66,13 +66,13 @@ def _copy(source: str, target: str) -> int | None:  # the size of what is there 
             os.fsync(copy.fileno())
     return _size(target)
 
-
+# %% ../../notebooks/08_load/23_raw.ipynb #54b88fc7
 def _size(place: str) -> int | None:  # None: there is no such file
     "The bytes of a file."
     files, path = fs_and_path(place)
     return files.get_file_info(path).size
 
-
+# %% ../../notebooks/08_load/23_raw.ipynb #40702dde
 def _delete(place: str) -> None:
     "Delete a file."
     if is_bucket(place):
@@ -81,7 +81,7 @@ def _delete(place: str) -> None:
     else:
         os.unlink(place)
 
-
+# %% ../../notebooks/08_load/23_raw.ipynb #482b7db3
 def _move(
     source: str,  # addresses
     target: str,
@@ -94,7 +94,7 @@ def _move(
         raise OSError(f"{target} is not {source}: {size:,} bytes were expected")
     _delete(source)
 
-
+# %% ../../notebooks/08_load/23_raw.ipynb #95c86feb
 @dataclass(frozen=True)
 class OldFiles:
     "The old files of a table, before they go or after."
@@ -112,7 +112,7 @@ class OldFiles:
         where = f"to {self.archive}" if self.archive else "deleted"
         return f"{self.table}: {count} of {oldest:%Y-%m-%d} to {newest:%Y-%m-%d}, {size:,} bytes, {where}"
 
-
+# %% ../../notebooks/08_load/23_raw.ipynb #df71c81c
 def tidy_raw(
     table: TableRef,
     landing: str,

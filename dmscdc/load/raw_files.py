@@ -59,7 +59,7 @@ class OpenFiles:
     csv: ReadOptions | None = None  # how CSV files were read; None: there are none
     bad: tuple[BadRow, ...] = ()  # rows of CSV files that could not be read, and are empty
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #e873e5fe
 def open_files(
     task: TableContext,
     files: Sequence[RawFile],
@@ -90,13 +90,13 @@ def _refuse_rows(task: TableContext, bad: Sequence[BadRow]) -> None:
             len(bad),
         )
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #ca386370
 def read_by(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
     "The position with the way in which its CSV files were read."
     how = before.csv if before else None
     return replace(position, csv=how if opened.csv is None else options_to_json(opened.csv))
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #ed3270a9
 def files_of(
     files: Sequence[RawFile],
     footers: Sequence[Footer],  # of the same files
@@ -131,7 +131,7 @@ def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, b
     check_number(task.table, rows)
     return rows
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #2026b328
 def without_aside(task: TableContext, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
     "The rows of a load that go into the table."
     return rows.where(is_applicable(task.key, [column.name for column in load.schema])) if quarantined else rows
@@ -149,7 +149,7 @@ def rows_aside(
     check_number(task.table, rows)
     return rows
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #06920746
 def unreadable(
     task: TableContext, plan: Plan, head: Commit | None, files: Sequence[RawFile]
 ) -> dict[str, str]:  # path -> why
@@ -201,7 +201,7 @@ def put_aside(
         note = f"{count_words} put aside: {where}: {first_lacking.reason.rstrip('.')}. All of them: {see}"
     return replace(position, aside=quarantined), note
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #b1ec6a29
 def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str]:  # path -> digest
     "Digests of the rows that are not put aside, of files of which some are."
     places: dict[str, set[int]] = {}
@@ -210,7 +210,7 @@ def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str
             places.setdefault(row.path, set()).add(row.row)
     return {path: good_rows(urls[path], path, numbers) for path, numbers in places.items()}
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #7ef5c002
 def changed_elsewhere(
     task: TableContext,
     before: Position,
@@ -226,7 +226,7 @@ def changed_elsewhere(
     ]
     return [file for file in resized if file not in mended and file.path not in before.unread]
 
-
+# %% ../../notebooks/08_load/04_raw_files.ipynb #101f4b6f
 def after_drop(before: Position, plan: Plan) -> Position:
     "What is still put aside once the plan's instruction is carried out."
     return replace(before, aside=dropped(before.aside or {}, plan.instruction))

@@ -52,7 +52,7 @@ class TableState:
         "Of the newest commit, 0 for none."
         return self.head.number if self.head else 0
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #c0f60252
 @dataclass(frozen=True)
 class TableContext:
     "One table to load: from where, to where, and how."
@@ -134,7 +134,7 @@ class LoadResult:
         "It has done something to rows, or read files; else only the position moved."
         return bool(self.files or self.message)
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #43982dc8
 OpenSession = Callable[[], "SparkSession"]  # opens it, or gives the one that is open
 
 
@@ -178,7 +178,7 @@ def rows_of(
         del unapplied["repeated"]
     return {"read": read, "keys": keys, **done, "folded": max(0, folded), **unapplied, **balance, "refused": refused}
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #2beacfbd
 def balance_of(
     rows: Mapping[str, int],  # of `rows_of`
 ) -> int:  # 0
@@ -187,7 +187,7 @@ def balance_of(
     sources = ("moved", "beyond", "emptied")
     return rows["read"] + sum(rows.get(name, 0) for name in sources) - sum(rows.get(name, 0) for name in became)
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #fc1aa8e6
 def lake_of(
     loads: Sequence[LoadResult],
     head: Commit | None,
@@ -199,7 +199,7 @@ def lake_of(
     size = {name: sum(getattr(load.written, name) for load in loads) for name in sizes}
     return {**files, **size, "rows": head.rows if head else 0}
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #b24eed71
 def seconds_of(loads: Sequence[LoadResult], clock: Stopwatch) -> dict[str, float]:
     "Seconds by step, of all loads together."
     seconds = dict(clock.seconds)
@@ -312,7 +312,7 @@ def then(table: str) -> str:
     "What follows once a file was put right."
     return f". Then: {Advice.PASS_ONLY(table)}"
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #fe1fd2ef
 def message_of(problem: DmscdcError, table: str) -> str:
     "A problem and what to do about it; a file that cannot be read knows neither its table nor a command."
     if isinstance(problem, Unreadable):
@@ -374,7 +374,7 @@ def named(row: SetAside) -> dict[str, Any]:
     "A row that is not applied, without its values, which a report may have to hide."
     return {"file": row.path, "row": None if row.row is None else row.row + 1, "reason": row.reason}
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #5cad1113
 def processed(
     plan: Plan,
     table_state: TableState | None,  # None: it did not come so far
@@ -431,12 +431,12 @@ def is_too_fine(
     "Whether a partitioning makes many small files."
     return folders > MANY_FOLDERS and rows < FEW_ROWS * folders
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #09a5012a
 def average(rows: int, parts: int) -> str:
     "Rows a part, with a decimal place where they are few."
     return f"{rows / parts:,.0f}" if rows >= 10 * parts else f"{rows / parts:.1f}"
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #3de6b31d
 def coarser(table: TableRef) -> str:
     "What to do about it."
     return (
@@ -445,7 +445,7 @@ def coarser(table: TableRef) -> str:
         f"then {Advice.RELOAD(table)}"
     )
 
-
+# %% ../../notebooks/08_load/03_results.ipynb #92e181f5
 def note_too_fine(
     table: TableRef,
     head: Commit | None,  # as it was written

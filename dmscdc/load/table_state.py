@@ -48,7 +48,7 @@ def _ways_on(item: TableItem, head: Commit | None) -> str:
     consequence = "starts over once its key is set again, which needs all its change files"
     return f"{on}`{Advice.FORGET(item.table)}` {consequence}"
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #5b9728b8
 def _written_as(item: TableItem, lake: LakeTable, catalog: str) -> str:  # "" where there is none
     "Another format in which the table lies at its place."
     root = lake.location.removesuffix(f"/{item.folder or f'{item.table.schema}/{item.table.name}'}")
@@ -59,7 +59,7 @@ def _written_as(item: TableItem, lake: LakeTable, catalog: str) -> str:  # "" wh
                 return name
     return ""
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #b1f44931
 def lost_since(
     item: TableItem,
     lake: LakeTable,
@@ -96,7 +96,7 @@ def _gone(item: TableItem, lake: LakeTable, head: Commit | None, error: FilesGon
     words = f"{error}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
     return TableState(item, lake, head, item.position, (), words)
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #554058e6
 def look_at_state(
     state: State,
     table: TableRef,
@@ -122,7 +122,7 @@ def look_at_state(
         item, is_left = replace(item, position=position, commit=head.number), True
     return TableState(item, lake_table, head, position, tuple(notes), unsettled=is_left)
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #114e9dc9
 def load_state(
     state: State,
     table: TableRef,
@@ -166,7 +166,7 @@ def _untouched(
         notes=(*notes, table_state.lost),
     )
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #38958fc0
 def _plan_lost(
     table_state: TableState,
     landing: Landing,
@@ -206,7 +206,7 @@ def _note_empty(
         return ""
     return f"its folder {landing.url(item.table)} no longer holds any file; it did at {clock_time(position.listed_at)}"
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #3eb353da
 def _gone_plan(
     table_state: TableState,
     landing: Landing,
@@ -235,13 +235,13 @@ def _gone_plan(
     )
     return warn(plan, f"{empty}. {ways}")
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #2a32326e
 def _is_listed(path: str, position: Position) -> bool:
     "A file that every listing shows, if it is there: of a load, or not from before the look-back window."
     is_load = path.rpartition("/")[2].startswith("LOAD")
     return is_load or change_order(path) >= change_order(position.window_start)
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #360784c7
 def _note_unapplied(
     table_state: TableState,
     files: Listing,
@@ -277,7 +277,7 @@ def needs_all(
     "The last look at all files of the table is a day ago."
     return now - item.status.get("full_at", 0.0) >= ALL_EVERY
 
-
+# %% ../../notebooks/08_load/18_table_state.ipynb #9f3db2f0
 def plan_state(
     table_state: TableState,
     landing: Landing,

@@ -48,7 +48,7 @@ class SourceColumn:
     name: str
     type: str  # in the engine's words, like "decimal(10,2)" or "timestamp(6) with time zone"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #752eb33c
 def kind_of(
     engine: str,  # "mysql", "postgresql" or "sqlite"
     declared: str,  # the type in the engine's words
@@ -131,7 +131,7 @@ def _rule(engine: str, column: Column, source: SourceColumn, millis: bool) -> Ru
     digits = (3 if millis else 6) if form == "timestamp" else int(scale[1]) if scale else 0
     return Rule(column.name, source.name, form, digits, obstacle, _family(column.type))
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #3da6c4ea
 def rules_of(
     engine: str,  # of the source
     lake: Schema,  # the source's columns as the lake holds them
@@ -191,14 +191,14 @@ def _real_text(
     text = join(f"CASE WHEN {number} < 0 THEN '-' ELSE '' END", mantissa, "'p'", exponent)
     return f"CASE WHEN {number} = 0 THEN '0' ELSE {text} END"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #7ab6715c
 def _joined(
     *parts: str,  # SQL of texts
 ) -> str:
     "Texts one after the other, for engines whose CONCAT takes any number of them."
     return f"CONCAT({', '.join(parts)})"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #7c9e3f18
 def _barred(
     *parts: str,  # SQL of texts
 ) -> str:
@@ -229,13 +229,13 @@ def _bare(
     short = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
     return f"CASE WHEN {point_place}({text}, '.') > 0 THEN {short} ELSE {text} END"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #d9149efd
 def _finite(number: str, infinity: str, nan: str, text: str) -> str:
     "Infinity and NaN as text."
     odd = f"WHEN {nan} THEN 'nan' WHEN {number} = {infinity} THEN 'inf' WHEN {number} = -{infinity} THEN '-inf'"
     return f"CASE {odd} ELSE {text} END"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #865ea99e
 def _real_of(engine: str, number: str) -> str:
     "A double's text in an engine."
     if engine == "mysql":
@@ -303,7 +303,7 @@ def _decimal_text(value: Any, scale: int) -> str:
     text = format(number, "f")
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-0", "0" if number == 0 else "-0")
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #a2575d95
 def _moment(value: Any) -> datetime:
     "ISO text or seconds since 1970, in UTC."
     if isinstance(value, (int, float)):
@@ -312,12 +312,12 @@ def _moment(value: Any) -> datetime:
     match = datetime.fromisoformat(text)
     return match.astimezone(timezone.utc).replace(tzinfo=None) if match.tzinfo else match
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #7db610f5
 def _stamp(value: Any, digits: int) -> str:
     "A moment to so many digits."
     return _moment(value).isoformat(" ", "microseconds")[: 20 + digits]
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #5df4abc9
 def _truth(value: Any, _: int) -> str:
     "0 or 1."
     is_true = value.strip().lower() in ("1", "t", "true") if isinstance(value, str) else bool(value)
@@ -328,7 +328,7 @@ def _bytes(value: Any) -> bytes:
     "Bytes as they are, everything else as the UTF-8 of its text."
     return value if isinstance(value, bytes) else str(value).encode()
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #e0acae63
 def _time_of_day(value: Any, _: int) -> str:
     "Without zeros at the end of the fraction."
     text = time.fromisoformat(value.strip()).isoformat("microseconds")
@@ -362,14 +362,14 @@ def of_sqlite(
     except (ValueError, TypeError, ArithmeticError, AttributeError):
         return f"{value!r} is no {form}"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #8a36a75f
 def number_of(
     text: str,
 ) -> int:  # below 2 to the power 60
     "The first 15 hexadecimal digits of the md5."
     return int(hashlib.md5(text.encode()).hexdigest()[:15], 16)
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #7f1b7d5e
 class _Total:
     "A sum of any size."
 
@@ -414,7 +414,7 @@ def _in_sqlite(form: str, column: str, digits: int) -> str:
         return call
     return f"CASE WHEN {_QUICK[form].replace('{c}', column)} THEN CAST({column} AS TEXT) ELSE {call} END"
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #dfd5b512
 def text_of(
     engine: str,  # "spark" or a source's
     rule: Rule,
@@ -468,7 +468,7 @@ def row_text(
         pieces.append(f"COALESCE({join(*ends)}, 'N;')")
     return join(*pieces, "''")
 
-
+# %% ../../notebooks/12_reconcile/01_canonical.ipynb #f1adf08e
 def hash_of(
     engine: str,
     text: str,  # SQL of a row's text

@@ -72,7 +72,7 @@ class Layout:
         "SQL of a row's hash."
         return hash_of(side.engine, row_text(side.engine, self.rules, side.column))
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #df16e957
 def total_of(
     side: Side,
     layout: Layout,
@@ -95,7 +95,7 @@ def _numbers_of(
     )[0]
     return int(rows), int(numbers), *((int(low), int(high)) if rows and rows == numbers else (0, 0))
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #ff205c27
 def layout_of(
     rules: Sequence[Rule],
     key: Sequence[str],  # as the lake's commit has it; () where there is none
@@ -131,7 +131,7 @@ class KeyRange:
         "Rows on the side that has more."
         return max(self.source.rows, self.lake.rows)
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #4e56e315
 def _split(
     sides: tuple[Side, Side],
     layout: Layout,
@@ -168,7 +168,7 @@ def _differing(
         spans = [part for span in spans for part in _split(sides, layout, span, _PARTS // len(spans))]
     return spans
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #c634597b
 def condition(
     spans: Sequence[KeyRange],  # by place
     place: str,  # SQL
@@ -193,7 +193,7 @@ class KeyDifference:
     rows: int = 1  # of the key, where they are more than one
     in_flight: bool = False  # landed changes lead to what the source has
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #fc3deeb8
 def _hashes(
     rows: Iterable[tuple],  # place, id and hash, by place and id; no hash: the key is gone
 ) -> Iterator[tuple[Place, Counter]]:
@@ -201,7 +201,7 @@ def _hashes(
     for place, of_key in groupby(rows, key=lambda row: (int(row[0]), row[1])):
         yield place, Counter(None if row[2] is None else int(row[2]) for row in of_key)
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #16c73483
 def _side_by_side(
     *streams: Iterator[tuple[Place, Counter]],
 ) -> Iterator[tuple[Place, list[Counter]]]:  # what each stream has of a key
@@ -230,7 +230,7 @@ def _judged(
     )
     return KeyDifference(place, kind, max(surplus.total(), lack.total()), led)
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #81c166eb
 def _walk(
     sides: tuple[Side, Side],
     layout: Layout,
@@ -276,7 +276,7 @@ def _cells_of(
             cells_by_place.setdefault(place, []).extend(cells)
     return cells_by_place
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #9798dba3
 def _cells(
     side: Side, layout: Layout, places: Sequence[Place], rules: Sequence[Rule]
 ) -> dict[Place, list[tuple[int, str | None]]]:
@@ -313,7 +313,7 @@ def _finding_of(
     }
     return NamedDifference(difference.kind, key, differ, difference.in_flight, difference.rows)
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #9381671d
 def _findings_of(
     sides: tuple[Side, Side],
     layout: Layout,
@@ -345,7 +345,7 @@ class Comparison:
         "In every column that is compared."
         return self.source == self.lake
 
-
+# %% ../../notebooks/12_reconcile/03_compare.ipynb #715bf1ae
 def find(
     sides: tuple[Side, Side],  # source, lake
     rules: Sequence[Rule],

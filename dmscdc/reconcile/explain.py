@@ -70,7 +70,7 @@ class Pending:
         count = len(self.files)
         return f"{self.files[0].name}{f' and {count - 1:,} more' if count > 1 else ''}" if count else "no file"
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #91abf8cf
 def pending(
     changelog: Changelog,
     position: Position,  # of the lake's commit
@@ -96,7 +96,7 @@ def _is_later(
     later = (F.col(NAME) > name) | ((F.col(NAME) == name) & (F.col(FILE) > path))
     return F.when(F.col(KIND) == "load", F.lit(under.is_reload)).otherwise(later)
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #178774e3
 def _since_position(
     states_told: DataFrame,  # of `states`
     under: Pending,
@@ -173,7 +173,7 @@ def told_after(
                 return f"{candidate}/{file.path}"
     return ""
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #4894b82d
 def in_milliseconds(
     changelog: Changelog,
 ) -> frozenset[str]:
@@ -234,7 +234,7 @@ def _plain(proof: Proof) -> dict[str, Any]:
     details |= {"ranges": ranges, "moved": proof.done.moved, "findings": findings}
     return {**{name: getattr(proof, name) for name in named}, **totals, **counts, **details}
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #c63dbe5e
 def _key_words(
     finding: NamedDifference,
 ) -> str:
@@ -242,7 +242,7 @@ def _key_words(
     key = ",".join(f"{name}={value}" for name, value in finding.key.items())
     return f"{key[:200]} ({', '.join(finding.columns)})" if finding.columns else key[:200]
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #6f4856f7
 def _counted(
     done: Comparison,
     in_flight: bool,
@@ -291,7 +291,7 @@ def likely_cause(
         )
     return ""
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #afbaeed9
 def judge(
     done: Comparison,
     position: str,
@@ -352,7 +352,7 @@ def _told(head: Commit) -> Schema:
     "The columns that files tell, without those that are computed from them."
     return tuple(column for column in head.schema if not column.of)
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #0218246d
 def lake_table(
     request: ProofRequest,
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
@@ -415,7 +415,7 @@ def _beside(
             states = _stream_of(stack.enter_context(spark_side(spark, frame)), layout)
         return examine(sides, comparison, layout, request.limit, states)
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #73ed618d
 def again(
     table: TableRef,
     source: str,  # as it was given, without a password
@@ -443,7 +443,7 @@ def losses_of(
         catalog_notes = ()
     return (*only, *catalog_notes, *cut)
 
-
+# %% ../../notebooks/12_reconcile/04_explain.ipynb #47ee9435
 def prove(
     request: ProofRequest,
     spark: Callable[[], SparkSession] | None = None,  # called once; a session of our own if none is given

@@ -28,7 +28,7 @@ def mark_after(
     equal = newest if proof["verdict"] == Verdict.OK else before.get("equal")
     return {**newest, "verdict": proof["verdict"], "equal": equal}
 
-
+# %% ../../notebooks/12_reconcile/05_proven.ipynb #02d5b6bd
 def keep_proof(
     state: State,
     table: TableRef,
@@ -49,7 +49,7 @@ def since(
     equal = mark.get("equal")
     return commit - equal["commit"] if equal and equal["commit"] <= commit else None
 
-
+# %% ../../notebooks/12_reconcile/05_proven.ipynb #4c95d440
 def proven_words(
     mark: Mapping[str, Any],  # of `mark_after`
     commit: int,  # the newest of the lake
@@ -66,7 +66,7 @@ def proven_words(
         parts.append(f"equal at {_minute(mark['equal']['at'])}{since_then}")
     return "; ".join(parts)
 
-
+# %% ../../notebooks/12_reconcile/05_proven.ipynb #2a814d93
 def _minute(
     moment: str,  # ISO 8601, UTC
 ) -> str:

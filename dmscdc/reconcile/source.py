@@ -63,7 +63,7 @@ def _variable(name: str, env: Mapping[str, str]) -> str:
         raise SourceRefused(f"the variable {name} was expected to hold the source's secret, it is not set or empty")
     return env[name]
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #92b175c2
 def read_secret(
     secret: str,  # "env:NAME", "aws:ID", or "" for the usual variable, if there is one
     env: Mapping[str, str],
@@ -109,7 +109,7 @@ def _sqlite_url(source: str) -> URL:
         raise SourceRefused(f"no SQLite database at {path}")
     return _sqlalchemy().URL.create("sqlite", database=str(path.absolute()))
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #a92ff6e1
 def address(
     source: str,  # sqlite:FILE, mysql://…, mariadb://…, postgresql://…, dynamodb:TABLE, or env:NAME
     secret: str = "",  # env:NAME, aws:SECRET_ID; "": the usual variable
@@ -143,7 +143,7 @@ def _server_url(source: str) -> URL:
         raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
     return url
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #5e27412d
 def _with_secret(url: URL, secret: Mapping[str, str]) -> URL:
     "The address with the login of the secret, and with its host and database if the address has none."
     port = url.port or (int(secret["port"]) if secret.get("port") else None)
@@ -162,7 +162,7 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
     teach(db)
     return db
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #6b8a09f1
 def _open_scan(
     table: str,  # of DynamoDB
     name: str,  # what it is called here
@@ -179,7 +179,7 @@ def _open_scan(
         raise SourceUnreachable(f"the table {table} of DynamoDB cannot be scanned ({reason}); look: {look}") from error
     return db
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #ef663520
 def _open_engine(
     url: URL,  # of `address`
     open: Callable[[], sqlite3.Connection] | None = None,  # opens what has no address
@@ -298,7 +298,7 @@ def source_name(
     "A table's name in its SQL; SQLite has no schemas."
     return ".".join(map(source.quoted, [table.name] if source.engine == "sqlite" else [table.schema, table.name]))
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #da73bd6a
 def columns_of(
     source: Snapshot,
     table: TableRef,  # as the source names it
@@ -322,7 +322,7 @@ class Total:
     rows: int = 0
     hash: int = 0
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #a4f86526
 @dataclass(frozen=True)
 class Side:
     "A table to compare: the source's, or the lake's."
@@ -333,7 +333,7 @@ class Side:
     ask: Callable[..., list]  # SQL and values -> a few rows
     stream: Callable[..., Iterator]  # SQL and values -> rows by place and id, few of them in memory
 
-
+# %% ../../notebooks/12_reconcile/02_source.ipynb #4db19677
 def source_side(
     source: Snapshot,
     table: str,  # SQL of its name

@@ -43,7 +43,7 @@ def seconds_of(
     "A time of the run log as a number."
     return datetime.fromisoformat(time).timestamp()
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #10fece34
 def step_of(
     runs: list[dict[str, Any]],  # with `end`, in any order
     limit: int = SLOTS,
@@ -58,11 +58,11 @@ def _number(value: Any) -> float:
     "The value as a number; 0 if it is not one."
     return value if isinstance(value, (int, float)) else 0
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #2c1fba4f
 def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #403eecc8
 def slots(
     runs: list[dict[str, Any]],  # end, lag, rows (by operation), bytes, verdict
     step: int,  # seconds
@@ -101,7 +101,7 @@ def can_draw() -> bool:
     "Whether the drawing package is installed; the check does not load it."
     return importlib.util.find_spec("vl_convert") is not None
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #9039aa63
 def _style() -> dict[str, Any]:
     "The style of all charts."
     text = {"labelColor": OF["soft"], "titleColor": OF["soft"], "labelFont": "sans-serif", "labelFontSize": 11}
@@ -123,7 +123,7 @@ def layer(
     "A chart, or a layer of one, in the words of Vega-Lite."
     return {"data": {"values": rows}, "mark": mark, "encoding": encoding}
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #1a3f39fc
 def svg_of(
     chart: dict[str, Any],  # of Vega-Lite
     words: str,  # what it shows, in a sentence
@@ -149,12 +149,12 @@ def _figure(chart: dict[str, Any], name: str, note: str, words: str) -> Markup:
         name, Markup(note), svg_of(chart, words)
     )
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #b103cc6f
 def _key(name: str, words: str = "") -> str:
     "The meaning of a colour, written in that colour."
     return f'<span class="key" style="color:var(--{name}, {OF[name]})">■ {words or name}</span>'
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #b8f1a630
 _CLOCK = [
     (36 * 3_600, "%H:%M"),
     (360 * 86_400, "%d %b"),
@@ -180,12 +180,12 @@ def _unit_of(
     "The largest unit of which a span of time has at least two."
     return next(((size, name) for size, name in UNITS if seconds >= 2 * size), UNITS[-1])
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #c02a6c2b
 def _span(step: int) -> str:
     "The length of a slot in words."
     return _STEP_NAMES[STEPS.index(step)] if step in STEPS else f"{step // 86_400} days"
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #7c8d4155
 def _lag_chart(
     slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
@@ -217,7 +217,7 @@ def _stacked(
     pieces = zip(names, [0, *tops], tops)
     return [{**times, "what": name, "from": low, "to": top} for name, low, top in pieces if top > low]
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #c3314dc9
 def _bars(slots: list[dict[str, Any]], step: int, colours: dict[str, str]) -> dict[str, Any]:
     "Stacked bars as wide as a slot; `colours` are by name, from the bottom."
     rows = [piece for slot in slots for piece in _stacked(slot, tuple(colours))]
@@ -239,7 +239,7 @@ def _rows_chart(
     bars = _bars(slots, step, {name: OF[name] for name in OPERATIONS})
     return _figure(bars, "Rows", note, f"Rows over time: {sums}.")
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #82e93184
 def _bytes_chart(
     slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
@@ -258,7 +258,7 @@ def _files_chart(
     words = f"Files over time: {sum(slot['files'] for slot in slots):,} in all."
     return _figure(_bars(slots, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #ecbebb9b
 def _landed_chart(
     slots: list[dict[str, Any]],  # of `slots`
     step: int,  # seconds
@@ -278,7 +278,7 @@ def charts_mark(
     bad = sum(slot["bad"] for slot in filled)
     return f"{step}-{filled[0]['start']}-{filled[-1]['start']}-{bad}"
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #ac83213f
 CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
 
 

@@ -45,7 +45,7 @@ def _become_kernel(request: Mapping[str, Any]) -> None:
     app.start()
     os._exit(0)
 
-
+# %% ../../notebooks/09_runs/04_fork.ipynb #2619f471
 def serve_forks(
     imports: str,  # modules, separated by commas
     channel: int,  # descriptor of the pipe into which it speaks; what is imported may print
@@ -119,7 +119,7 @@ class Forked:
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
-
+# %% ../../notebooks/09_runs/04_fork.ipynb #85855c5a
 _ANSWER = 60.0  # seconds in which a kernel is forked, or the process that should do it is killed
 
 
@@ -236,7 +236,7 @@ class ForkProvisioner(LocalProvisioner):
                 return
             await asyncio.sleep(0.005)
 
-
+# %% ../../notebooks/09_runs/04_fork.ipynb #853dc69c
 def register_provisioner() -> None:
     "Tell Jupyter of it, in this process."
     provisioners = KernelProvisionerFactory.instance().provisioners

@@ -43,7 +43,7 @@ class LogOffset:
         "Piece and offset, to compare two offsets of one run log."
         return self.piece, self.offset
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #28f982fb
 def _print_of(content: bytes) -> str:
     "The fingerprint of the bytes before an offset."
     return hashlib.sha256(content[-BACK:]).hexdigest()[:16] if content else ""
@@ -57,14 +57,14 @@ class Reading:
     lines: list[tuple[tuple[int, int], dict[str, Any]]]
     end: LogOffset
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #d4e09e00
 def _placed(content: bytes, piece: int, offset: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
         offset += len(raw)
         yield from (((piece, offset), line) for line in read_lines(raw))
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #b92c7433
 def read_on(
     run_store: RunStore,
     start: LogOffset,  # where the last reading ended
@@ -100,7 +100,7 @@ def row_of(
     row["words"] = words if len(words) <= _WORDS else f"{words[:_WORDS]}…"
     return {name: value for name, value in row.items() if value or value == 0 and name == "lag"}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #6a2bc314
 def _is_idle(
     line: dict[str, Any],  # of the run log
 ) -> bool:
@@ -120,11 +120,11 @@ def _parsed(content: bytes, run_log: str) -> dict[str, Any] | None:
         return None
     return value if isinstance(value, dict) and value.get("ledger") == run_log else None
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #bbc92a19
 def _encoded(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #0f348345
 def _at(index: dict[str, Any]) -> tuple[int, int]:
     "How far a file has followed the run log."
     return tuple(index["upto"][:2])
@@ -142,7 +142,7 @@ def with_lines(
     rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=by_end)
     return {**runs, "upto": [*reading.end.at], "rows": rows}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #18fa5b45
 def without_reports(
     runs: dict[str, Any],  # upto, closed, rows
     keep: int,  # newest runs whose reports stay, at most a page; 0: all
@@ -157,7 +157,7 @@ def without_reports(
     rows = [{**row, "html": ""} if row.get("html") in names else row for row in runs["rows"]]
     return {**runs, "rows": rows}, removed
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #d6585dfd
 def pages_of(
     runs: dict[str, Any],  # closed, rows
 ) -> dict[int, list[dict[str, Any]]]:  # page → its rows, of all pages that are not closed
@@ -166,7 +166,7 @@ def pages_of(
     numbered = enumerate(range(0, len(older), PAGE), runs["closed"] + 1)
     return {0: runs["rows"][-PAGE:], **{number: older[begin : begin + PAGE] for number, begin in numbered}}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #2161c99b
 def without_closed(
     runs: dict[str, Any],  # the runs now
     written: dict[str, Any],  # the runs when the pages were written
@@ -190,7 +190,7 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     sums = {name: total.get(name, 0) + count for name, count in (("runs", 1), ("bytes", row.get("bytes", 0)))}
     return {"rows": rows, "lag": max(lags, default=None), **sums}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
 def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
     "Add a line to the front page's file."
     row, is_pass = row_of(line), line.get("job") == "pass" and not line.get("html")
@@ -217,7 +217,7 @@ def _new_index() -> dict[str, Any]:
     empty = {"tables": {}, "passes": [], "open": {}, "idle": 0, "last_pass": None, "charts": ""}
     return {"ledger": secrets.token_hex(4), "upto": [1, 0, ""], **empty}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #a55f65fb
 def _index_in(content: bytes) -> dict[str, Any] | None:
     "The front page's file in the content; None where it is not one."
     try:
@@ -226,14 +226,14 @@ def _index_in(content: bytes) -> dict[str, Any] | None:
         return None
     return value if isinstance(value, dict) and _new_index().keys() <= value.keys() else None
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #6fc2e68d
 def index_of(
     run_store: RunStore,
 ) -> dict[str, Any]:  # a new one where there is none
     "The content of the front page's file."
     return _index_in(run_store.get(INDEX)) or _new_index()
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #3320e970
 _Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; the second is where those of before are
 
 
@@ -272,7 +272,7 @@ class _News:
         readings = self.new if has_all else self.whole
         return readings.get(table) or replace(self.reading, lines=[])
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5b58f982
 def _by_table(reading: Reading) -> dict[str, Reading]:
     "The lines of each table, without those of passes that found nothing to do."
     readings: dict[str, Reading] = {}
@@ -301,7 +301,7 @@ def _news_of(
         reading = read_on(run_store, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
     return _News(run_store, index, reading)
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5fdcf5b2
 def table_of(
     run_store: RunStore,
     index: dict[str, Any],
@@ -330,7 +330,7 @@ def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str
     news.run_store.revise(file_of(table, kind="json"), edit)
     return results[-1]
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #1c2c2aa4
 def _without_removed(run_store: RunStore, runs: dict[str, Any]) -> dict[str, Any]:
     "A table's runs, those whose report is gone without it."
     folders = {row["html"].rpartition("/")[0] for row in runs["rows"] if row.get("html")}
@@ -338,12 +338,12 @@ def _without_removed(run_store: RunStore, runs: dict[str, Any]) -> dict[str, Any
     rows = [{**row, "html": ""} if row.get("html", "") not in present else row for row in runs["rows"]]
     return {**runs, "rows": rows}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #530891fa
 def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
     "Delete reports and their notebooks."
     run_store.remove(name for report in reports for name in (f"{report.removesuffix('.html')}.ipynb", report))
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #c36fe258
 def _close(news: _News, table: str, written: dict[str, Any]) -> None:
     "Drop the rows of full older pages."
 
@@ -355,7 +355,7 @@ def _close(news: _News, table: str, written: dict[str, Any]) -> None:
     if len(written["rows"]) >= 2 * PAGE:
         news.run_store.revise(file_of(table, kind="json"), edit)
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #e849769a
 def _incomplete(
     run_store: RunStore,
     index: dict[str, Any],

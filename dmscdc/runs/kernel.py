@@ -83,14 +83,14 @@ class OwnClient(AsyncKernelClient):
             if time.monotonic() > until:
                 raise RuntimeError(f"Kernel didn't respond in {timeout:g} seconds")
 
-
+# %% ../../notebooks/09_runs/05_kernel.ipynb #39ff9cbf
 class OwnKernel(AsyncKernelManager):
     "The manager of one kernel."
 
     forks: ForkServer | None = None  # that forks its process; None: a new one is started
     is_unwanted: Callable[[], bool] = staticmethod(lambda: False)  # nobody waits for it any more
 
-
+# %% ../../notebooks/09_runs/05_kernel.ipynb #f232ef18
 @contextmanager
 def own_kernel(
     forks: ForkServer | None = None,  # None: the kernel is a new process
@@ -187,7 +187,7 @@ def _wait_for(process: subprocess.Popen | Forked, forks: ForkServer | None) -> N
         forks.process.kill()
         process.wait(30)
 
-
+# %% ../../notebooks/09_runs/05_kernel.ipynb #e157605d
 @contextmanager
 def watched(
     watch: Watch,  # not used before
@@ -236,7 +236,7 @@ def _save(
     Path(nb_man.output_path).write_text(f"{book}\n", encoding="utf-8")
     nb_man.last_save_time = nb_man.now()
 
-
+# %% ../../notebooks/09_runs/05_kernel.ipynb #a254ba87
 class KernelEngine(NBClientEngine):
     "papermill's engine with our own watched kernel and its own environment."
 

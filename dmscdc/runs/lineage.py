@@ -34,7 +34,7 @@ def dataset_name(
     bucket, _, prefix = path.partition("/")
     return f"{scheme.replace('s3a', 's3')}://{bucket}", prefix.strip("/") or "/"
 
-
+# %% ../../notebooks/09_runs/11_lineage.ipynb #2425ed17
 def run_uuid(
     landing: str,
     run: str,  # id of a run, or of a pass
@@ -127,7 +127,7 @@ def open_lineage(
 
     return tell
 
-
+# %% ../../notebooks/09_runs/11_lineage.ipynb #c236844d
 def _client(setting: str) -> OpenLineageClient:
     "A client that gives up soon where it is given an address, else as OpenLineage's own settings say."
     from openlineage.client import OpenLineageClient

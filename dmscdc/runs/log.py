@@ -63,7 +63,7 @@ def _is_grid(
     "Whether a value is a list of dicts, which has columns."
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #e1c655f2
 def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
     "Header and rows of a dict, which has no header, or of a list of dicts."
     if isinstance(value, dict):
@@ -71,12 +71,12 @@ def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
     head = list(dict.fromkeys(name for entry in value for name in entry))
     return head, [[say(entry.get(name)) for name in head] for entry in value]
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #85a49bd9
 def _names_in(value: Any) -> list[str]:
     "Names of a dict, or of the columns of a list of dicts, in their order."
     return _grid(value)[0] if _is_grid(value) else list(value) if isinstance(value, dict) else []
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #b4022237
 def _row_html(row: list[str], tag: str) -> str:
     "One row, its cells escaped and cut at 500 characters."
     cells = (f"<{tag}>{html.escape(escaped(str(cell)[:500]))}</{tag}>" for cell in row)
@@ -187,7 +187,7 @@ def in_path(
         return name
     return f"{re.sub('%.?$', '', name[: _LONGEST - 13])}~{sha256(table.encode()).hexdigest()[:12]}"
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #101a03cd
 def run_at(
     start: datetime,  # UTC
     run_id: str,  # unique
@@ -256,7 +256,7 @@ def _as_line(line: dict[str, Any]) -> bytes:
     "A line as it is written to the file, line break included."
     return json.dumps(line).encode() + b"\n"
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #d1a7e25a
 def by_end(
     line: dict[str, Any],  # of the run log
 ) -> tuple[str, str]:
@@ -292,7 +292,7 @@ def _upload(line: dict[str, Any], run_store: RunStore) -> None:
     for name in (line["notebook"], line["html"]):
         run_store.put(name, (run_store.home / name).read_bytes())
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #9a291d99
 def store_line(
     line: dict[str, Any],  # of a finished run, whose notebook and page lie at the run store's home
     run_store: RunStore,

@@ -71,7 +71,7 @@ def _rank(
     "A sort key: how bad a verdict is."
     return _RANKED.index(verdict if verdict in _RANKED else Verdict.ATTENTION)
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #ac19612b
 def _verdicts_of(
     rows: list[dict[str, Any]],  # with a `verdict`
 ) -> dict[str, int]:  # verdict → how many, the worst first
@@ -79,13 +79,13 @@ def _verdicts_of(
     counts = Counter(row["verdict"] for row in rows)
     return {verdict: counts[verdict] for verdict in sorted(counts, key=_rank)}
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #40ca7440
 def _shown(row: dict[str, Any], table: str, room: int) -> dict[str, Any]:
     "A run as the page of its table shows it."
     words = fitting(unnamed(row.get("words", ""), table), room)
     return {"rows": {}, **row, "said": words, "took": took(row["start"], row["end"])}
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #df4eee80
 def _older(table: str, runs: dict[str, Any], number: int) -> list[dict[str, Any]]:
     "The other pages of a table, the newest first; an older page knows only the one before it."
     ends = {page: len(rows) for page, rows in pages_of(runs).items() if page}
@@ -112,7 +112,7 @@ def _whole(rows: list[dict[str, Any]]) -> int:
     "How many of the runs have a report."
     return sum(bool(row.get("html")) for row in rows)
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #8a61ff21
 def _drawn(
     rows: list[dict[str, Any]],  # runs of a table, or passes
     before: str = "",  # the page as it was
@@ -127,7 +127,7 @@ def _drawn(
     charts = re.search(rf"{re.escape(marked)}.*?</div>", before, re.DOTALL)
     return charts[0] if charts else charts_of(rows).replace('<div class="charts">', marked)
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #77a32ae6
 def table_page(
     table: str,  # "" for runs about no single table
     runs: dict[str, Any],  # of the run index
@@ -204,7 +204,7 @@ def _is_overtaken(row: dict[str, Any]) -> bool:
     "Whether a run is a failed load; that is overtaken once the plan has nothing to do."
     return row.get("job") == LOADS and row["verdict"] in (*NOT_DONE, Verdict.BUSY)
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #adad672d
 def _last_word(
     entry: dict[str, Any],  # of the table, in the run index
     is_done: bool = False,  # there is nothing to load now
@@ -222,7 +222,7 @@ def _volume_of(
     ran = sorted((row for row in entry["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
     return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #0f8fabe9
 def _lag_until(
     entry: dict[str, Any],  # of the table, in the run index
     now: str,  # ISO 8601
@@ -232,7 +232,7 @@ def _lag_until(
     newest = max(reported, key=lambda row: row["end"], default=None)
     return newest and newest["lag"] + took(newest["end"], now)
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #3596a8b8
 def _seen(entry: dict[str, Any], table: str) -> dict[str, Any]:
     "What a table's line shows from the run index."
     page = file_of(table) if entry["runs"] else ""
@@ -261,7 +261,7 @@ def _evidence(
     reports = (row["html"] for row in rows if row.get("run") == run and row.get("html"))
     return next(reports, file_of(table)) if run else ""
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #84665dcd
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
     entry: dict[str, Any],  # of it, in the run index
@@ -384,7 +384,7 @@ def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: RunStore, 
     ]
     return sorted(lines, key=lambda line: (_rank(line["verdict"]), line["table"]))
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #664e690d
 def _worded(entry: dict[str, Any] | str) -> dict[str, Any]:
     "An entry with words."
     return {"words": entry} if isinstance(entry, str) else {"words": "", **entry}
@@ -445,7 +445,7 @@ def bring_pages(
     "Write the pages of tables that have run since the last time. Raises `RunStoreError`."
     return brought_up_to_date(runs, write_table_pages, _drawn, afresh, keep, seconds)
 
-
+# %% ../../notebooks/09_runs/09_pages.ipynb #ce172423
 def write_front_page(
     runs: Path | str | RunStore,  # where runs are kept; `index.html` is written there
     tables: list[dict[str, Any]],  # status of every table, as `table_line` knows it

@@ -27,7 +27,7 @@ class _Doing:
     file: Path  # into which its kernel writes the step
     step: str = "starts"  # the last one that is known
 
-
+# %% ../../notebooks/09_runs/12_progress.ipynb #1f0216ef
 class Progress:
     "The tables of a pass that are being worked on."
 

@@ -84,7 +84,7 @@ def moment(
     "A time for people, in UTC."
     return time[:19].replace("T", " ") if time else "–"
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #8df20cef
 def took(
     start: str,  # ISO 8601
     end: str,
@@ -113,7 +113,7 @@ def _or_null(value: str | None) -> str:
     "A value of a row."
     return "null" if value is None else value
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #7e885258
 def _pairs(cells: list[list[str | None]], place: int = 1) -> str:
     "Names and values of a row in a line; `at` is the place of the value in each cell."
     return ", ".join(f"{cell[0]}={_or_null(cell[place])}" for cell in cells)
@@ -136,7 +136,7 @@ def _visible(value: Any) -> Any:
     "A text of a page without characters that show it in another order; our own HTML stays."
     return escaped(value, "\n\t") if type(value) is str else value
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #851a08b0
 @lru_cache(1)
 def _pages() -> Environment:
     "Our templates, compiled once per process."
@@ -153,7 +153,7 @@ def _pages() -> Environment:
     pages.filters.update(_FILTERS)
     return pages
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #82908c93
 def render(
     template: str,  # a file of dmscdc/pages
     **values: Any,  # what it shows
@@ -216,7 +216,7 @@ def _folded(
     text = f"<details><summary>{escape(headline[:300])}</summary><pre>{trace}</pre></details>"
     return {"output_type": "display_data", "data": {"text/html": text}, "metadata": {}}
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #4f85d1f9
 def lean_output(
     output: dict[str, Any],  # of a cell
     room: int,  # characters that the page has left
@@ -297,7 +297,7 @@ def _exporter() -> HTMLExporter:
         exclude_anchor_links=True,
     )
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #b903418b
 def said_html(
     book: dict[str, Any],  # an executed notebook
 ) -> str:  # HTML, without code
@@ -331,7 +331,7 @@ def _literal(text: str) -> Any:
     except (ValueError, SyntaxError):
         return text
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #86a77d7f
 def _defaults(book: dict[str, Any]) -> dict[str, Any]:
     "Names and defaults of the parameters cell, in its order."
     cells = [cell for cell in book["cells"] if "parameters" in cell["metadata"].get("tags", [])]
@@ -406,7 +406,7 @@ def in_plain_words(
     look = "The banner says what a person should look at"
     return f"{begin} {lacks if missing else ''}{look}. Of {number} that DMS had written: {changes}."
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #864db668
 def balance_lines(
     rows: dict[str, int],  # of `Processed`
     is_load: bool,  # a load set was among the files
@@ -422,7 +422,7 @@ def balance_lines(
     lines += [("removed with all others when the table was emptied: no row that was read", -rows.get("emptied", 0))]
     return [(words, number) for words, number in lines if number or words in ("inserted", "updated", "deleted")]
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #7d3fa3cf
 def balance(
     done: dict[str, Any],  # `Processed`
 ) -> str:  # "" where nothing was loaded
@@ -452,7 +452,7 @@ def _inert(cell: str | None) -> str | None:
     is_formula = bool(cell) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #8fd6f5d7
 def sample_csv(
     sample: list[dict[str, Any]],  # of `Processed`
 ) -> str:  # an address that holds the rows as CSV; "" where there are none
@@ -467,7 +467,7 @@ def sample_csv(
         lines.writerows(map(_inert, [row["what"], key, *cell]) for cell in row["cells"])
     return f"data:text/csv;base64,{b64encode(buffer.getvalue().encode()).decode()}"
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #c4e121d5
 def files_by_time(
     files: list[dict[str, Any]],  # of `Processed`
     limit: int = 60,  # bars
@@ -483,7 +483,7 @@ def files_by_time(
         bars.append({"from": group[0][0], "to": group[-1][0], "rows": sum(rows for _, rows, _ in group), "ops": ops})
     return bars
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #caf721e2
 def _closed(path: str) -> str:
     "When a change file was closed, by its name; empty for a file of a load."
     match = re.search(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\d*\.[^/]*$", path)
@@ -498,7 +498,7 @@ def file_of(
     "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
     return f"tables/{f'{page}/' if page else ''}{in_path(table) or 'other'}.{kind}"
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #36a9df4b
 def way_up(
     run: dict[str, Any],  # run log line
 ) -> list[tuple[str, str]]:  # words and address, from the front page down
@@ -516,7 +516,7 @@ def _other_tables(recorded: dict[str, Any]) -> dict[str, Markup]:
     remaining = {name: value for name, value in recorded.items() if name not in ("verdict", "processed")}
     return {name: Markup(table_html(value, MOST)) for name, value in remaining.items()}
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #fb75272d
 def page_values(
     book: dict[str, Any],  # the executed notebook of a finished run
 ) -> dict[str, Any]:  # values for the template

@@ -135,7 +135,7 @@ def without_trace(text: str) -> str:
     message = (errors or lines)[-1][:300]
     return f"{message}. Nobody expected that: it is a fault in dmscdc, and the trace is in the report"
 
-
+# %% ../../notebooks/09_runs/06_run.ipynb #012705ff
 def ended_early(
     error: BaseException,  # what `executed` returned
     watch: Watch,  # of this run
@@ -224,7 +224,7 @@ def _mark_end(book: dict[str, Any]) -> None:
         for mark in marks[marks.index(begun[-1]) + 1 :]:
             mark.update(status="pending")
 
-
+# %% ../../notebooks/09_runs/06_run.ipynb #5f074518
 def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     "The executed notebook with the run's facts in its metadata."
     book = _book_of(run.notebook, env)
@@ -235,14 +235,14 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     book["metadata"]["dmscdc"] = run_log_line(run, runs)
     return book
 
-
+# %% ../../notebooks/09_runs/06_run.ipynb #3f125e56
 def _brought(run: Run, run_store: RunStore) -> Run:
     "Add page and run log line to a run whose notebook is written; in a folder the page comes last."
     done = run if run_store.is_remote else stored_run(run, run_store)
     write_whole(run.html, report_html(run.notebook))
     return stored_run(run, run_store) if run_store.is_remote else done
 
-
+# %% ../../notebooks/09_runs/06_run.ipynb #21733f3e
 def _keep(run: Run, run_store: RunStore, env: dict[str, str] | None = None) -> Run:
     "Write the facts into the notebook and the page beside it, then store the run."
     run = replace(run, words=without_secrets(run.words, env or {}))
@@ -306,7 +306,7 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
     start = datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc)
     return run_at(start, run_id, job, unquote(table) or None, None, runs)
 
-
+# %% ../../notebooks/09_runs/06_run.ipynb #ae651672
 def _ended(notebook: Path, run_store: RunStore) -> Run | None:
     "A run whose process died after the notebook was written and before page and line were."
     names = ("end", "verdict", "words", "cause", "command")
@@ -323,7 +323,7 @@ def _waiting(run_store: RunStore, newest: int) -> Iterator[Path]:
             if run_store.is_remote or not notebook.with_suffix(".html").exists():
                 yield notebook
 
-
+# %% ../../notebooks/09_runs/06_run.ipynb #930ae72e
 def close_lost(
     runs: Path | str | RunStore,  # where runs are kept: a folder, or s3://bucket/prefix
     newest: int = 20,  # files to check in each folder

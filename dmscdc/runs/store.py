@@ -46,7 +46,7 @@ def locked_whole(
     finally:
         temporary.unlink(missing_ok=True)
 
-
+# %% ../../notebooks/09_runs/01_store.ipynb #5ebfa95e
 def write_whole(
     path: Path | str,  # the file; its folder is made
     text: str,  # its content
@@ -202,7 +202,7 @@ def asked(
     except (BotoCoreError, ClientError) as error:
         raise RunStoreError(f"{failure}: {error}") from error
 
-
+# %% ../../notebooks/09_runs/01_store.ipynb #9eeded12
 def _is_lost_race(
     error: RunStoreError,
 ) -> bool:

@@ -27,7 +27,7 @@ _THIN = 4_000  # bytes; a whole page has more, since it holds its styles
 def _words(line: dict[str, Any]) -> str:
     return f"{line.get('table') or line['job']}, {line['start']}: {line['verdict']}, {line['words']}"
 
-
+# %% ../../notebooks/09_runs/10_upkeep.ipynb #9e88358c
 def thin_page(
     line: dict[str, Any],  # of the run log
 ) -> str:  # HTML
@@ -38,7 +38,7 @@ def thin_page(
     head = f'<meta charset="utf-8">{meta}<title>A removed report</title>'
     return f"<!doctype html><html lang=en><head>{head}</head><body><p>{words}</p><p>{reason}</p></body></html>"
 
-
+# %% ../../notebooks/09_runs/10_upkeep.ipynb #497c0c1b
 def thin_notebook(
     line: dict[str, Any],  # of the run log
 ) -> str:
@@ -63,7 +63,7 @@ class OldRuns:
         count = f"{self.well:,} of runs that went well, {self.not_well:,} of others"
         return f"reports {'removed' if self.done else 'to remove'}: {count}; {self.bytes:,} bytes"
 
-
+# %% ../../notebooks/09_runs/10_upkeep.ipynb #11cb38a7
 def _old_lines(
     runs: RunStore,
     now: datetime,
@@ -82,7 +82,7 @@ def _old_lines(
         if (page := sizes[job].get(line["html"], 0)) > _THIN:
             yield line, page + sizes[job].get(line["notebook"], 0)
 
-
+# %% ../../notebooks/09_runs/10_upkeep.ipynb #82fe3d06
 def tidy_runs(
     runs: Path | str,  # a folder, or s3://bucket/prefix
     now: datetime,  # UTC

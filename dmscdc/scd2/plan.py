@@ -28,7 +28,7 @@ def versions_of(table: TableRef) -> TableRef:
     "The type-2 table of a mirror."
     return TableRef(table.schema, f"{table.name}_scd2")
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #3f6f4eee
 @dataclass(frozen=True)
 class Scd2Position:
     "What a type-2 table holds, as its newest commit says."
@@ -68,7 +68,7 @@ def scd2_position_of(table: TableRef, head: Commit | None) -> Scd2Position | Non
         raise Refused(f"{table}: the lake holds a table of this name that is a mirror, not the type-2 table of another")
     return Scd2Position.from_json(head.position)
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #ba37b774
 def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
     "Raises `Refused` if a table of the source has the name of the type-2 table: its mirror would replace it."
     if item is not None or not open_landing(landing).files(table).is_empty:
@@ -87,7 +87,7 @@ def unseen(changelog: Changelog, target: Position, built: Scd2Position | None) -
     )
     return (*(words,) * bool(missing), *_unseen_before(changelog, target, built, len(missing)))
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #5ac6838d
 def _unseen_before(
     changelog: Changelog,
     target: Position,
@@ -158,12 +158,12 @@ def _load_files(changelog: Changelog, number: int) -> tuple[RawFile, ...]:
         raise NoPast(f"{changelog.table}: versions begin with load {number}, which is no longer in the landing: {lost}")
     return changelog.load
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #c482c26a
 def first_step(changelog: Changelog, number: int, changes: Sequence[RawFile]) -> ChangeSpan:
     "Everything that is there."
     return ChangeSpan(number, _load_files(changelog, number), new=tuple(changes), whole=tuple(changes))
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #a56d8096
 def _overtaken(changelog: Changelog, built: Scd2Position) -> tuple[str, ...]:
     "Sentences about files put since the last increment that belong before the load: they come too late."
     since, staying = built.position.listed_at, [file for file in changelog.before if file.path not in changelog.moved]
@@ -209,13 +209,13 @@ def _gone_after(changelog: Changelog, built: Scd2Position, late: RawFile) -> lis
     names = [path for path, size in built.position.window if (path, size) not in present]
     return [path for path in names if change_order(path) > late.order]
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #83e311e1
 def _is_whole(changelog: Changelog, built: Scd2Position) -> bool:
     "Every file of this load that was applied is still there."
     applied_files = applied(changelog, built.position)
     return len(applied_files) >= built.files and set(changelog.load) >= set(built.position.base_files)
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #1f2ef286
 def _with_late(changelog: Changelog, step: ChangeSpan, built: Scd2Position) -> ChangeSpan:
     "The step with the files that late ones need, without late files that cannot be applied."
     if not step.late:
@@ -274,7 +274,7 @@ def next_scd2_position(
     position = Position(step.number, load, newest, window, start, False, listed_at, cut, (), tuple(left_out), total)
     return replace(position, redone=redone, emptied=emptied)
 
-
+# %% ../../notebooks/11_scd2/02_plan.ipynb #734b740f
 def load_time(changelog: Changelog) -> float:  # epoch seconds, 0 without a load
     "When the load or TRUNCATE was; of a load in a copied landing we know that it was before the first change file."
     if changelog.emptied:

@@ -93,7 +93,7 @@ class Scd2State:
         "The mirror."
         return self.item.table
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #6e6e1eff
 def load_scd2(
     table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool, catalog: str = ""
 ) -> Scd2State:
@@ -123,7 +123,7 @@ def step_of(scd2: Scd2State, landed: bool, settle: float) -> ChangeSpan:
     lost = () if landed or not scd2.mirror else unseen(changelog, scd2.mirror, built)
     return replace(step, notes=(*step.notes, *lost))
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #65155bfb
 def _is_complete(changelog: Changelog, settle: float) -> bool:
     "A load that a change file follows, or that has been quiet long enough."
     return is_followed(changelog.load, changelog.changes) or time.time() >= quiet_at(changelog.load, settle)
@@ -155,7 +155,7 @@ def _source_columns(head: Commit | None) -> Schema:
     added = {column.name for column in ADDED}
     return tuple(column for column in head.schema if column.name not in added) if head else ()
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #07209663
 def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     "The files of the step with their contents. Raises `Refused`."
     table, changelog, built = str(scd2.table), scd2.past, scd2.built
@@ -174,7 +174,7 @@ def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     load = {file.path: changelog.urls[file.path] for file in changelog.load[:1]}
     return replace(change_files(footers, changelog.urls, schema, kinds, scd2.item.key, load), without=changelog.hidden)
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #288c349c
 def spec_of(
     scd2: Scd2State, step: ChangeSpan, files: ChangeFiles, ignored: Sequence[str], time_column: str
 ) -> Scd2Spec:
@@ -209,7 +209,7 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
     new = rows.where(~F.col(KIND).endswith("again"))
     return new.agg(*[value.alias(number) for number, value in facts.items()]).collect()[0].asDict()
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #b577b74d
 def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
     "Versions whose key may have new changes: Parquet's statistics skip the others."
     for number, column in enumerate(
@@ -244,7 +244,7 @@ def _table_versions(spark: SparkSession, scd2: Scd2State, schema: Schema) -> Dat
     rows = scd2.there.read(spark)
     return rows.select(*[value.cast(column.type).alias(column.name) for value, column in zip(values, columns)])
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #3a676700
 def _with_gone(lines: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2Spec) -> DataFrame:
     "The lines, and one for each key that was there before the load."
     keys = [F.col(quoted(key)) for key in how.key]
@@ -261,7 +261,7 @@ def _earlier(starts: DataFrame, versions: DataFrame, step: ChangeSpan, how: Scd2
     joined = starts.join(begun, list(how.key), "left")
     return joined.select(*map(quoted, how.key), F.coalesce(F.least(begin, START), START).alias(START))
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #fb1beebc
 def new_versions(
     spark: SparkSession,
     scd2: Scd2State,
@@ -295,7 +295,7 @@ def _by_key(frame: DataFrame, key: Sequence[str], bytes: int) -> DataFrame:
     names = list(map(quoted, key))
     return frame.coalesce(1).sortWithinPartitions(*names) if bytes <= SMALL else frame.sort(*names)
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #6a6d9a21
 def _put_aside(spark: SparkSession, versions: DataFrame, url: str, schema: Schema) -> tuple[DataFrame, dict]:
     "Write the new versions aside. Returns the rows, and counts."
     types = batch_types(schema, 1)
@@ -321,7 +321,7 @@ class _Done:
     written: CommitMetrics
     notes: tuple[str, ...] = ()  # what could not be applied
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #a5e97c3e
 @dataclass(frozen=True)
 class PendingVersions:
     "Staged versions, which no reader sees."
@@ -428,7 +428,7 @@ def _counted(done: _Done) -> dict[str, int]:
     rebuilt = counts["changed"] + counts["removed"]
     return {name: counts[name] for name in ("opened", "closed", "hidden")} | {"rebuilt": rebuilt, "bytes_written": size}
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #51cfbbdf
 def _reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Increment:
     "An increment in words, for a person."
     head, name = scd2.there.head(), str(scd2.there.table)
@@ -488,7 +488,7 @@ def read_versions(
         raise LookupError(f"{name}: no type-2 table in {lake}: {Advice.SCD2(table)}")
     return lake_table.read(spark)
 
-
+# %% ../../notebooks/11_scd2/03_update.ipynb #c12698bc
 def valid_at(
     versions: DataFrame,
     moment: datetime,  # UTC

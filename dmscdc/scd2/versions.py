@@ -82,7 +82,7 @@ def kind_of(
     "The kind under which a file is read."
     return f"{load:06d} {'load' if is_load else 'new' if is_new else 'again'}"
 
-
+# %% ../../notebooks/11_scd2/01_versions.ipynb #fc659c35
 def _as_in_lake(rows: DataFrame) -> DataFrame:
     "Load rows are inserts, and their file carries the load's number."
     is_load = F.col(KIND).endswith("load")
@@ -124,7 +124,7 @@ def _lines_again(
     dead = dies.withColumns(ends).select(*keep, F.lit("D").alias(OP))
     return full.select(*keep, OP, FILE, ROW, *groups).unionByName(dead, allowMissingColumns=True)
 
-
+# %% ../../notebooks/11_scd2/01_versions.ipynb #95a29dce
 def implied_deletes(
     keys: DataFrame,  # the columns of the key
     load: int,  # number of a load
@@ -145,7 +145,7 @@ def _line(how: Scd2Spec) -> Window:
     "All changes of a key in their order."
     return Window.partitionBy(*map(quoted, how.key)).orderBy(AT)
 
-
+# %% ../../notebooks/11_scd2/01_versions.ipynb #863b0d24
 def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
     "The row after each change, its compared and its ignored columns; null if there is no row."
     lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
@@ -182,7 +182,7 @@ def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
     timed = timed.withColumns({SPAN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
     return timed.where(F.col(SPAN).isNull())
 
-
+# %% ../../notebooks/11_scd2/01_versions.ipynb #865ff5b7
 def build_versions(
     lines: DataFrame,  # of `lines_of` and the others: all of some keys
     sets: ColumnGroups,
@@ -207,7 +207,7 @@ def starts_of(lines: DataFrame, how: Scd2Spec) -> DataFrame:
     "One row for each key: the place of its first new change."
     return lines.where(_IS_NEW).groupBy(*map(quoted, how.key)).agg(F.min(AT).alias(START))
 
-
+# %% ../../notebooks/11_scd2/01_versions.ipynb #8a16645f
 def _reaching(
     versions: DataFrame,  # all of a type-2 table, or all of some keys
     starts: DataFrame,
@@ -219,7 +219,7 @@ def _reaching(
     later = F.count(F.when(F.col(BEGAN) >= F.col(START), 1)).over(Window.partitionBy(*map(quoted, how.key)))
     return met.withColumns({_RANK: rank - later}).where(F.col(_RANK) <= 2).drop(_RANK)
 
-
+# %% ../../notebooks/11_scd2/01_versions.ipynb #619f830c
 WHAT = "_cdc_what"  # opened, closed, changed or removed
 CHANGE = "_cdc_current"  # by how many current versions there are more
 _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"

@@ -143,7 +143,7 @@ def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
     "The error for a wrong value."
     return ConfigError(f"{source}: {name} is {expected}, not {value!r} ({MEANING[name]})")
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #a15afc4a
 def _check_number(name: str, value: object, source: str) -> int | float:
     "A number within its limits; `true` is not a number, although Python counts it as 1."
     is_whole = name in ("keep", "workers", "spark_above")
@@ -209,7 +209,7 @@ def absolute(
         return value
     return str((folder / Path(value).expanduser()).resolve())
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #c86cce83
 def _joined(
     landing: str | Sequence[str],  # a place, or several
     folder: Path,  # of dmscdc.toml
@@ -233,7 +233,7 @@ def _read_file(file: Path) -> dict:
     check_names(settings, file.name)
     return {name: check_value(name, value, file.name) for name, value in settings.items()}
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #c351b750
 def _not_said(missing: list[str], file: Path) -> ConfigError:
     "The error for a missing landing or lake; it says how to name them."
     where = f"{FILE} here does not say" if file.exists() else f"there is no {FILE} here that says"
@@ -255,14 +255,14 @@ def _here(folder: str | Path) -> Path:
             "cd into a folder that exists, or name one from the root: --folder /…"
         ) from None
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #19d8b92e
 def _parts(place: str) -> list[str]:
     "The folders of a path, links followed; a bucket in one spelling."
     if is_bucket(place):
         return [part for part in re.sub("^s3a:", "s3:", place).split("/") if part]
     return list(Path(place).resolve().parts)
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #92c291e5
 _PLACES = ("landing", "lake", "archive")
 
 
@@ -345,7 +345,7 @@ def _check_whose(home: Path, cwd: Path) -> None:
             f"dmscdc.open({str(home)!r})"
         )
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #5843e333
 def nearest_config(
     folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or of a demo there
 ) -> Config:

@@ -36,7 +36,7 @@ def divided(
         say(f"{count(routed.files, 'file')} of transactions became {count(routed.written, 'change file')}{obsolete}")
     return routed
 
-
+# %% ../../notebooks/13_service/06_consistent.ipynb #5f7aeda2
 def check_consistent(
     config: Config,
     only: Sequence[str],  # tables by name
@@ -63,7 +63,7 @@ def _hindrance(
         return ""
     return f"{status.table} ({first_sentence(row['words'] or row['waits'] or row['suggestion']).rstrip('.')})"
 
-
+# %% ../../notebooks/13_service/06_consistent.ipynb #53d6907a
 def hindered(
     statuses: Iterable[TableStatus],
     problems: Sequence[str],  # of the pass until now
@@ -71,7 +71,7 @@ def hindered(
     "What keeps a consistent pass from beginning."
     return "; ".join([*problems, *filter(None, map(_hindrance, statuses))])
 
-
+# %% ../../notebooks/13_service/06_consistent.ipynb #52fd8d03
 def held_back(
     say: Callable[[str], None],
     statuses: Iterable[TableStatus],

@@ -68,7 +68,7 @@ def report_links(
         items.append(f'<li><a href="{link}">{one.start[:19]} {what}</a> {one.verdict}: {escape(one.words[:200])}</li>')
     return Markup(f"<ul>{''.join(items)}</ul>")
 
-
+# %% ../../notebooks/13_service/10_exploring.ipynb #390bf28a
 def run_charts(
     runs: pd.DataFrame,  # some of `kept_runs`
 ) -> Markup:  # HTML
@@ -93,7 +93,7 @@ def landed_changes(
         raise LandingEmpty(f"no change file in {config.landing}; load files alone say nothing of volume over time")
     return there, found
 
-
+# %% ../../notebooks/13_service/10_exploring.ipynb #47cc3709
 def readable(
     config: Config,
     table: TableRef,
@@ -105,7 +105,7 @@ def readable(
     there = open_landing(config.landing)
     return ReadableUrls(str(table), {file.path: there.url(table, file.path) for file in files}, how)
 
-
+# %% ../../notebooks/13_service/10_exploring.ipynb #01f8de96
 def frame(
     rows: Iterable[dict[str, Any]],
     columns: list[str] | None = None,  # those of the rows
@@ -116,7 +116,7 @@ def frame(
     pd.set_option("display.max_colwidth", None)
     return pd.DataFrame(list(rows), columns=columns)
 
-
+# %% ../../notebooks/13_service/10_exploring.ipynb #5ba11806
 def headed(
     title: object,
     rows: Iterable[dict[str, Any]],  # what charts take
@@ -133,7 +133,7 @@ def new_home(
     "A new folder for the files of a page."
     return Path(folder or mkdtemp(prefix="dmscdc-")) / name
 
-
+# %% ../../notebooks/13_service/10_exploring.ipynb #7aae08fc
 def rows_in(
     place: str | Path,  # a Parquet file, or a folder of them
     by: str = "",  # column that sorts them
@@ -144,7 +144,7 @@ def rows_in(
     rows = pd.read_parquet(place)
     return rows.sort_values(by) if by else rows
 
-
+# %% ../../notebooks/13_service/10_exploring.ipynb #865e97c7
 def framed(
     page: Path,  # a report
 ) -> Markup:  # HTML

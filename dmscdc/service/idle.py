@@ -49,14 +49,14 @@ class Seen:
     time: float  # epoch seconds
     settings: str  # see `items_mark`
 
-
+# %% ../../notebooks/13_service/07_idle.ipynb #c5dd4217
 def _items(config: Config) -> list[dict[str, Any]]:
     "All items of the state, as stored."
     name = config.state.removeprefix("dynamodb:")
     pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
     return [item for page in pages for item in page["Items"]]
 
-
+# %% ../../notebooks/13_service/07_idle.ipynb #9f18d8db
 def _word(config: Config) -> dict[str, Any]:
     "The word that a pass has left; {} where there is none, or none that can be read. Raises `RunStoreError`."
     try:
@@ -65,7 +65,7 @@ def _word(config: Config) -> dict[str, Any]:
         return {}
     return word if isinstance(word, dict) else {}
 
-
+# %% ../../notebooks/13_service/07_idle.ipynb #1b0329e1
 def look_around(
     config: Config,
     now: float,  # epoch seconds
@@ -86,7 +86,7 @@ def is_calm(
     "Whether the next pass would have nothing to do or to say about a table, if nothing comes."
     return facts["verdict"] in WELL and (paused or not facts["files_waiting"])
 
-
+# %% ../../notebooks/13_service/07_idle.ipynb #9bd070e9
 def leave_word(
     config: Config,
     seen: Seen,
@@ -116,7 +116,7 @@ def leave_word(
     }
     open_run_store(config.runs).put(WORD, json.dumps(word, indent=1).encode())
 
-
+# %% ../../notebooks/13_service/07_idle.ipynb #ce4bd8e6
 def is_idle(
     config: Config,
     now: float,  # epoch seconds

@@ -51,7 +51,7 @@ def first_of(
         batch = next(parquet.iter_batches(batch_size=max(1, min(_SAMPLE, fit))), None)
         return pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow)
 
-
+# %% ../../notebooks/13_service/02_key_inference.ipynb #25a09fbd
 def some_rows(
     landing: Landing,  # where the file is
     table: TableRef,
@@ -89,7 +89,7 @@ def is_whole(
         return False
     return bool(pc.all(pc.equal(values, pc.floor(values)), min_count=0).as_py())
 
-
+# %% ../../notebooks/13_service/02_key_inference.ipynb #ce3ec6ba
 def is_unique(
     rows: pa.Table,
     columns: tuple[str, ...],
@@ -167,7 +167,7 @@ def keyless_changes(
         return Counter()
     return Counter(op for op in rows[OP].to_pylist() if op in ("U", "D"))
 
-
+# %% ../../notebooks/13_service/02_key_inference.ipynb #311b0c06
 def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], csv: ReadOptions) -> str:
     "What is said of such changes among the first rows of change files."
     changes: Counter[str] = Counter()
@@ -180,7 +180,7 @@ def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], cs
     way = "before images of all columns (add-before-image-columns, column-filter all) would tell which rows they mean"
     return f", and {lies} {'lie' if changes.total() > 1 else 'lies'} in its first change files: {way}"
 
-
+# %% ../../notebooks/13_service/02_key_inference.ipynb #f26a0a3b
 def suggest_key(
     landing: Landing,
     table: TableRef,

@@ -78,7 +78,7 @@ def as_dimension(
     plain = value.encode("ascii", "backslashreplace").decode()
     return "".join(column if column.isprintable() else " " for column in plain)[:1024].strip() or "-"
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #9c8ebf74
 FLOORS = {  # metrics of a single table: each becomes one only above this, the least limit that an alarm may have
     "failed": 0,
     "attention": 0,
@@ -130,7 +130,7 @@ def _send_line(
     except (BotoCoreError, ClientError) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #ac915170
 def _write_line(
     line: Mapping[str, Any],
     file: str,  # "" for standard output
@@ -180,14 +180,14 @@ def _seconds_between(
     "Seconds from one time to another."
     return round(took(start, end), 3)
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #aa6166e0
 def _behind(
     status: TableStatus,
 ) -> float | None:  # None: no stream brings its files
     "Seconds that the slowest shard of a table's stream was behind when it was read last."
     return (status.item.status.get("stream") or {}).get("behind")
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #9fffa993
 def _lag_now(
     status: TableStatus,
     now: float,  # epoch seconds
@@ -195,7 +195,7 @@ def _lag_now(
     "The current lag of a table without a run."
     return lag_of(status.plan.before if status.plan else status.item.position, now)
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #226083a3
 def _quiet(
     position: Position | None,  # of a table
     lag: float | None,
@@ -206,7 +206,7 @@ def _quiet(
         return lag
     return max(0.0, now - max(file.time for file in position.load_files))
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #19f3c124
 def _waited(
     waiting: Iterable[RawFile],
     outcome: Outcome,
@@ -215,7 +215,7 @@ def _waited(
     "Seconds since the oldest was put; a table that a person has paused is not late."
     return 0.0 if outcome.paused else max((now - file.time for file in waiting), default=0.0)
 
-
+# %% ../../notebooks/13_service/05_metrics.ipynb #f57074a2
 def _aside(
     status: TableStatus,
     rows: Mapping[str, int],  # of a run after it

@@ -114,7 +114,7 @@ def by_size(
     "The tables that need a run, so that the last worker is not left alone with the longest."
     return sorted((status for status in statuses if status.has_work), key=lambda status: (-status.bytes, status.table))
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #55902c99
 _FEW = 32 << 20, 1_000_000  # bytes of files, and rows of the lake
 
 
@@ -170,7 +170,7 @@ def _without_spark(
     memory = memory_here()
     return max(workers, min(least, memory // _MEMORY) if memory else least)
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #f946c404
 _SHOWING, _AT_END = 5.0, 20.0  # seconds for pages; of a run log that is read anew, the next passes write the others
 
 
@@ -181,7 +181,7 @@ def _show(config: Config) -> None:
         if not store.is_remote:
             bring_pages(store, keep=config.keep, seconds=_SHOWING)
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #8ae03666
 def _run_all(
     workers: Workers,
     statuses: list[TableStatus],  # that need a run, in the order in which they begin
@@ -296,7 +296,7 @@ def _finish(
         return replace(result, verdict=verdict, words=f"{result.words}. {trouble}: {error}")
     return result
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #8f13933d
 def show_failure(config: Config, table: TableRef, words: str) -> None:
     "Note with a known table, on the front page and as a metric, why it gets nothing new, where no pass could begin."
     failed, state = {"verdict": Verdict.FAILED, "words": words}, open_state(config.state, config.landing)
@@ -314,7 +314,7 @@ def _ended(
     "A result that ends at this moment."
     return replace(begun, end=iso(datetime.now(timezone.utc)), **fields)
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #f0a32f14
 def pass_verdict(
     tables: dict[str, Outcome],
     stopped: bool,
@@ -340,7 +340,7 @@ def _logged(
     log("pass", **verdict, **pass_facts(facts, result.start, result.end))
     return result
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #e96b93ed
 def _if_calm(
     config: Config,
     seen: Seen,  # at the beginning
@@ -358,7 +358,7 @@ def _if_calm(
     with suppress(RunStoreError):
         leave_word(config, seen, items, None if quiet is None else now - quiet)
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #221239bf
 def _tell_lineage(
     tell: Callable[..., None],  # of `open_lineage`
     config: Config,
@@ -386,7 +386,7 @@ def _close_lost_runs(
             open_state(config.state, config.landing).note_run(TableRef.parse(run.table), status)
     return closed
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #440ae6d7
 def _still_refused(
     status: TableStatus,  # with a refusal
 ) -> str:
@@ -395,7 +395,7 @@ def _still_refused(
     words = first_sentence(status.refusal["words"]).rstrip(".")
     return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
 
-
+# %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
 def _left_alone(
     workers: Workers,
     status: TableStatus,  # at a table that was not run

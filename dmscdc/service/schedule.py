@@ -230,7 +230,7 @@ def _why_no_commit(config: Config, table: TableRef) -> str:
     words = status.plan.notes[0] if status.plan and status.plan.kind == PlanKind.ATTENTION else words
     return first_sentence(words).removeprefix(f"{table}: ").rstrip(".")
 
-
+# %% ../../notebooks/13_service/09_schedule.ipynb #428a7a86
 def not_compared(
     config: Config,
     tables: Iterable[TableRef],
@@ -264,7 +264,7 @@ def check_source(
         raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
     address(config.source, config.secret)
 
-
+# %% ../../notebooks/13_service/09_schedule.ipynb #42508ae5
 def _differences(
     run: Run,  # of the job
 ) -> int | None:  # None: it came to no comparison
@@ -272,7 +272,7 @@ def _differences(
     counts = (run.records.get("proof") or {}).get("differences")
     return None if counts is None else sum(counts.values())
 
-
+# %% ../../notebooks/13_service/09_schedule.ipynb #d899fecb
 def run_proofs(
     config: Config,  # with the source
     tables: Iterable[TableRef],

@@ -113,7 +113,7 @@ def input_mark(
     facts = [__version__, settings, plan.kind if plan else "", files]
     return sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #6a5fd0c6
 def _recalled(
     status: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
@@ -131,7 +131,7 @@ def refusal_words(
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
     return f"{words}. {since}, and {retry} tries it unchanged"
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #7ac13ac3
 def paused_words(
     status: TableStatus,  # of a paused table
 ) -> str:
@@ -141,7 +141,7 @@ def paused_words(
         return "; ".join(filter(None, ["paused", status.problem or planned]))
     return f"paused with work waiting: {planned}. `{Advice.SET(status.table, '--active')}` resumes it"
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #111a316a
 def busy_words(
     lease: Lease,  # of somebody else
 ) -> str:
@@ -150,7 +150,7 @@ def busy_words(
         return f"{spoken(lease.owner)} has ended before it was done, and the next pass takes over"
     return f"{spoken(lease.owner)} is at work on it until {clock(lease.expiry)} at the latest"
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #79d8c6e5
 def problem_words(
     table: TableRef,
     error: Exception,  # of planning
@@ -197,7 +197,7 @@ def _settled(state: State, table: TableRef, config: Config, owner: str) -> Table
     finally:
         state.release(lease)
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #4d36c930
 def read_status(
     table: TableRef,  # with files in the landing, or known to the state
     config: Config,  # of the folder
@@ -287,7 +287,7 @@ def chosen_tables(
         raise _unknown(unknown, tables, landing)
     return named or tables
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #6265befc
 def check_here(
     config: Config,
     table: TableRef,
@@ -334,7 +334,7 @@ def _unused_transactions(
     words = "holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions"
     return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != divided_folder]
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #a3441fa4
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
     "Files of DMS beside the tables that belong to none."
     places = [str(place.root) for place in landing.places]
@@ -342,7 +342,7 @@ def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of 
     rest_words = [f"{len(sentences) - 10:,} more folders hold files of DMS that lie too deep"] if sentences[10:] else []
     return [*sentences[:10], *rest_words]
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #cd5a768e
 def _tell_undivided(
     config: Config,
     say: Callable[[str], None],
@@ -428,14 +428,14 @@ def _proposal_of(status: TableStatus) -> dict[str, Any]:
     proposal = {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
     return {**proposal, "needs": guess.sets}
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #6421e889
 def _plan_words(plan: Plan | None) -> dict[str, str]:
     "The fields of a plan, by the names of the status."
     if plan is None:
         return {"plan": "", "sentence": "", "waits": "", "waiting_since": ""}
     return {"plan": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "waiting_since": _waiting_since(plan)}
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #3a78de83
 def _waiting_since(plan: Plan) -> str:  # UTC; "" where nothing waits
     "When the oldest file that is not in the lake yet was closed, of a load when it was put."
     times = [file.stamp.timestamp() if file.stamp else file.time for file in (*plan.load, *plan.changes, *plan.late)]
@@ -443,7 +443,7 @@ def _waiting_since(plan: Plan) -> str:  # UTC; "" where nothing waits
         return ""
     return f"{datetime.fromtimestamp(min(times), timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
-
+# %% ../../notebooks/13_service/03_status.ipynb #049a8ec2
 def is_mended(
     status: TableStatus,
 ) -> bool:

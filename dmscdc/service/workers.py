@@ -68,7 +68,7 @@ class HeldLease:
     lost: threading.Event = field(default_factory=threading.Event)  # set when somebody else has taken it
     stays: str = ""  # why it must expire instead of being released
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #c9947dda
 def renew(
     state: State,
     held_lease: HeldLease,
@@ -82,7 +82,7 @@ def renew(
     except Exception:  # of either store: a busy file, a request without an answer
         pass
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #81e0a9e8
 def _renew_all(
     keeper: LeaseHeartbeat,
 ) -> None:  # when the keeper is closed
@@ -250,7 +250,7 @@ def without_run(
     words = plan.sentence.removeprefix(f"{name}: ")
     return Outcome(name, verdict, words, f"{Advice.PLAN_ONLY(name)}", waits=bool(plan.waits))
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #ba294427
 def _waiting(
     status: TableStatus,  # of a table without a key
 ) -> Outcome:
@@ -279,7 +279,7 @@ class Workers:
     log: Callable[..., None] = lambda event, **facts: None  # an event and its facts, for programs
     progress: Progress = field(default_factory=Progress)  # what they are at, for a person who waits
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #812006eb
 @dataclass(frozen=True)
 class _AnyOf:
     "Several events as one."
@@ -301,7 +301,7 @@ def _who_holds(
         return "another pass was at work on it"
     return busy_words(holder)
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #c1603326
 def inherit(
     workers: Workers,
     table: TableRef,
@@ -376,7 +376,7 @@ def _run_job(
         run = _run_beside(workers, status, held_lease, run_id, url, server, step)
     return noted(workers, status, run, held_lease.stays)
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #df399dfa
 def _of_source(config: Config) -> list[str]:
     "Variables that hold a secret of the source, which only its comparison with the lake needs."
     from dmscdc.reconcile.source import PASSWORD
@@ -384,7 +384,7 @@ def _of_source(config: Config) -> list[str]:
     named = [text.removeprefix("env:") for text in (config.secret, config.source) if text.startswith("env:")]
     return [name for name in (PASSWORD, *named) if name in os.environ]
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #9b412f74
 def _run_beside(
     workers: Workers,
     status: TableStatus,
@@ -428,7 +428,7 @@ def _is_gone(
     "Whether our server has ended, and with it all its work."
     return server is not None and server.poll() is not None
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #f698590b
 def left_behind(
     workers: Workers,
     url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
@@ -475,7 +475,7 @@ def _what_stands(
     is_more = item and item.commit != status.item.commit
     return f". Commit {item.commit}, which it had made before, stays" if is_more else ""
 
-
+# %% ../../notebooks/13_service/04_workers.ipynb #d38fdc12
 def noted(
     workers: Workers,
     status: TableStatus,  # before the run

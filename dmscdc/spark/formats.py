@@ -73,7 +73,7 @@ def formats() -> dict[str, str]:
     own_formats = {name: entry.target for name, entry in FORMATS.items()}
     return {**{entry.name: entry.value for entry in entry_points(group="dmscdc.formats")}, **own_formats}
 
-
+# %% ../../notebooks/04_spark/01_formats.ipynb #55f77d8f
 def check_format(
     format: str,
     table: Any = "TABLE",  # for the advice
@@ -89,7 +89,7 @@ def check_format(
         f"{Advice.SET(table, '--format parquet')}"
     )
 
-
+# %% ../../notebooks/04_spark/01_formats.ipynb #d8b0d62a
 def odd_names(
     format: str,
     table: Any,  # for the advice
@@ -107,12 +107,12 @@ def spark_version() -> str:
 
         return __version__
 
-
+# %% ../../notebooks/04_spark/01_formats.ipynb #1bb048e5
 def spark_line() -> str:
     "The line of the installed Spark, like 4.1."
     return ".".join(spark_version().split(".")[:2])
 
-
+# %% ../../notebooks/04_spark/01_formats.ipynb #5662783d
 def jar_of(
     format: str,
     line: str,  # of Spark
@@ -126,7 +126,7 @@ def jar_of(
         )
     return parts.get(line, "")
 
-
+# %% ../../notebooks/04_spark/01_formats.ipynb #3d396f2d
 def format_conf(
     format: str,
     line: str = "",  # of Spark; "" for the installed one
@@ -139,7 +139,7 @@ def format_conf(
     jar = jar_of(format, line or spark_line())
     return {**FORMATS[format].conf, **({OUR_JARS: jar} if jar else {})}
 
-
+# %% ../../notebooks/04_spark/01_formats.ipynb #7e6d53a4
 def bucket_parts(
     format: str,
     home: str | Path,  # of Spark

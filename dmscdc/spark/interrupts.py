@@ -158,7 +158,7 @@ def _facts_of_process(
     except OSError:
         return []
 
-
+# %% ../../notebooks/04_spark/04_interrupts.ipynb #33bd5996
 def machine() -> str:  # "" if unknown, as on macOS
     "A text that is equal for processes that can see each other."
     try:
@@ -197,7 +197,7 @@ def print_of(
     "A fingerprint of an address without its token."
     return sha256(address.split(";")[0].encode()).hexdigest()[:8] if address else ""
 
-
+# %% ../../notebooks/04_spark/04_interrupts.ipynb #37c7da4a
 def this_process(
     run: str = "",  # the pass
     spark: str | None = None,  # address of a Spark that is not ours
@@ -206,7 +206,7 @@ def this_process(
     pid = os.getpid()
     return _Owner(os.uname().nodename, pid, run, machine(), "".join(_facts_of_process(pid)[19:20]), print_of(spark))
 
-
+# %% ../../notebooks/04_spark/04_interrupts.ipynb #13b8867d
 def owner_in(
     text: str,  # of a lease
 ) -> _Owner | None:  # None: not one of our passes
@@ -214,7 +214,7 @@ def owner_in(
     match = _OWNER.fullmatch(text)
     return _Owner(match[1], int(match[2]), *match.groups()[2:]) if match else None
 
-
+# %% ../../notebooks/04_spark/04_interrupts.ipynb #0ae4602b
 def spoken(
     text: str,  # of a lease
 ) -> str:
@@ -257,7 +257,7 @@ def started_by(
                 pids.append(int(path.parent.name))
     return [pid for pid in pids if pid != os.getpid()]
 
-
+# %% ../../notebooks/04_spark/04_interrupts.ipynb #0214ac8e
 def end_all(
     mark: str,  # of a process that is gone
     patience: float = 12.0,  # seconds in which they may end by themselves: a server gets ten

@@ -45,7 +45,7 @@ class Jar:
         group, artifact, version = self.name.split(":")
         return f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar"
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #fa1b2d46
 @lru_cache(None)
 def listed() -> Mapping[str, tuple[Jar, ...]]:
     "What a session can ask for by name, and the jars that it gets."
@@ -88,7 +88,7 @@ def _folder() -> Path:
             return folder
     return Path(_of_process())
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #91e0fbb8
 @lru_cache(None)
 def _of_process() -> str:
     "A folder that goes with this process."
@@ -96,7 +96,7 @@ def _of_process() -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #45a32ceb
 def _is_right(
     jar: Jar,
     file: Path,
@@ -108,7 +108,7 @@ def _is_right(
     except FileNotFoundError:
         return False
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #c009a4ab
 def _sum(
     file: BinaryIO,
 ) -> str:
@@ -119,7 +119,7 @@ def _sum(
         digest.update(piece)
     return digest.hexdigest()
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #3844a9e2
 def _sum_of(
     jar: Jar,
     file: Path,  # written
@@ -137,7 +137,7 @@ def _sum_of(
             written.write(piece)
     return digest.hexdigest()
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #9066a7d9
 def _fetch(
     jar: Jar,
     target: Path,
@@ -163,7 +163,7 @@ def _fetch(
         f"{jar.name} from {where}: {failed}. Spark needs it; a folder with the right jars can be named in DMSCDC_JARS"
     )
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #7495a38e
 def _place_of(
     jar: Jar,
     folder: Path,  # of fetched jars
@@ -173,7 +173,7 @@ def _place_of(
     brought = Path(sys.prefix, BROUGHT, name)
     return brought if _is_right(jar, brought) else folder / name
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #828e3aba
 def fetched(
     jars: Iterable[Jar],
     stop: threading.Event | None = None,  # set if they are no longer wanted
@@ -203,7 +203,7 @@ def has_jar(
     "Whether the jar is among the files, in whichever version."
     return any(file.startswith(f"{name.split(':')[1]}-") for file in files)
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #d4231b8e
 def _chosen(
     names: list[str],
     stop: threading.Event | None,
@@ -222,7 +222,7 @@ def _chosen(
         )
     return fetched(dict.fromkeys(jar for name in names for jar in listed()[name]), stop)
 
-
+# %% ../../notebooks/04_spark/00_jars.ipynb #2b4f116c
 def with_jars(
     conf: Mapping[str, str],  # settings of an application
     home: str | Path,  # of Spark

@@ -179,7 +179,7 @@ def _end_with_input(
     except subprocess.TimeoutExpired:
         server.kill()
 
-
+# %% ../../notebooks/04_spark/03_server.ipynb #c5559dfb
 def _guard(
     command: list[str],  # the server
     folder: Path,  # its working folder, removed afterwards

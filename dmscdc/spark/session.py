@@ -68,7 +68,7 @@ def _home() -> Path:
 
     return Path(_find_spark_home())
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #216dd5cf
 def cores_of(
     master: str,  # where Spark runs: "local[2]", "local[*]", "spark://host:7077"
 ) -> int:  # number of cores of a local master, 0 for a cluster
@@ -94,12 +94,12 @@ def memory_here() -> int:
     except (OSError, ValueError):  # no container, or "max"
         return physical
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #6bd98e25
 def heap_of(memory: str) -> int:
     "Bytes of a heap's size as Java takes it: 3g, 512m."
     return int(memory[:-1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[-1].lower()]
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #b7a7da8b
 TASK_MEMORY = "DMSCDC_TASK_MEMORY"  # variable of our daemon: bytes that a Python task may take
 
 
@@ -115,7 +115,7 @@ def task_memory(
         else 0
     )
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #e72c6afd
 def spark_conf(
     format: str = "parquet",  # table format of the session
     *,
@@ -179,7 +179,7 @@ def class_archive() -> Path:  # whether it is there or not
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache, "dmscdc", f"spark-{__version__}.jsa")
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #a5f8d9c0
 def archive_option() -> str:  # options for the JVM; "" where the file was never made
     "Start from the kept classes."
     archive = class_archive()
@@ -197,7 +197,7 @@ def _modules_below(
         elif path.is_dir() and path.joinpath("__init__.py").is_file():
             yield from _modules_below(path, f"{name}/{path.name}")
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #bc45c409
 def package_zip(
     folder: Path,  # where it is written
 ) -> Path:  # named after its content
@@ -227,7 +227,7 @@ def spare_collector() -> None:
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #f32b55fb
 def own_python(
     code: str,  # what it runs
     *words: str,  # its arguments in `sys.argv`
@@ -327,7 +327,7 @@ def _give_up_early(
 
         spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #94c0e22a
 _LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by their ids
 
 
@@ -374,7 +374,7 @@ def _without_noise(
             if not _NOISE.match(line):
                 os.write(2, line)
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #53e69d52
 def _start_java(
     conf: dict[str, str],  # settings of the application
 ) -> None:
@@ -483,7 +483,7 @@ class SessionOnDemand:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._open(), name)
 
-
+# %% ../../notebooks/04_spark/02_session.ipynb #3634fe7a
 def session_on_demand(open_it: Callable[[], SparkSession]) -> SparkSession:
     "The same for who is to take it for a session."
     return cast("SparkSession", SessionOnDemand(open_it))

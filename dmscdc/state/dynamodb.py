@@ -57,12 +57,12 @@ def _text_of(value: Mapping[str, Any]) -> Any:  # text or number
         return ",".join(str(_text_of(element)) if kind == "L" else element for element in stored)
     return {"BOOL": json.dumps(stored), "NULL": "null"}.get(kind, stored)
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #7f568c2d
 def _plain(raw: Mapping[str, Mapping]) -> dict[str, Any]:
     "The plain values of an item."
     return {name: _text_of(value) for name, value in raw.items()}
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #9bb5805e
 def _value_of(text: str | int | float) -> dict[str, Any]:
     "A text or a number as it is stored."
     if not isinstance(text, str):
@@ -124,7 +124,7 @@ def _place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
     first_place = places_of(landing)[0]
     return "/".join(part for part in (*split_url(first_place), "") if part) + "/"
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #d3f3d17f
 def _split_path(path: str) -> tuple[str, TableRef] | None:  # place and table; None: no table's
     "The place and the table in a hash key."
     parts = [part for part in path.rpartition("://")[2].split("/") if part]
@@ -142,7 +142,7 @@ def _file_of(
     path = text.rpartition(table_path(table))[2]
     return "0.parquet" if path.lower() in (*_NOTHING, "0.csv") else path
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #377d6a94
 def _names_of(text: str) -> str:  # "a,b" or "null"
     "Columns, however they were separated by hand."
     names = [name.strip() for name in re.split("[,|]", text) if name.strip().lower() not in _NOTHING]
@@ -176,12 +176,12 @@ def _known_in(raw: Mapping[str, Mapping]) -> dict[str, Any]:  # plain values
     "The attributes of an item that we know; other attributes belong to others."
     return _plain({name: raw[name] for name in (*ATTRIBUTES, "bucket", _MADE_BY) if name in raw})
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #e40bf96d
 def _is_known(raw: Mapping) -> bool:
     "Whether it is a table's item, not only its lease."
     return "PrimaryKey" in raw or "ActiveFlag" in raw or "commit_number" in raw
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #2f4f622c
 def _item_of(table: TableRef, stored: Mapping[str, Any]) -> TableItem:
     "The stored item; a lake of 2019 is in `out_path` and `folder`, without the schema."
     is_of_2019 = "bucket" in stored and _MADE_BY not in stored
@@ -403,7 +403,7 @@ def _decision_of(journal: str) -> dict[str, str]:  # attributes by what they hol
     digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #15f4f913
 class _DynamoDecisions(_DynamoLeases):
     "Which writer has won an entry of a journal; see `State`."
 
@@ -447,7 +447,7 @@ def _removal(
     names = {f"#{name}": name for name in raw if name != "path" and not name.startswith("lease_")}
     return {"UpdateExpression": f"REMOVE {', '.join(names)}", "ExpressionAttributeNames": names}
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #3c70f688
 _TRIES = 32
 
 
@@ -459,7 +459,7 @@ def _held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
             leases.append(_lease_in(raw, table, state.name))
     return [lease for lease in leases if lease and lease.owner and lease.expiry > over]
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #39851baf
 def _read(table: TableRef, address: str, raw: Mapping) -> TableItem | None:
     "An item as stored; None if it is not ours. Raises `StateUnusable`."
     return read_item(table, address, lambda: _item_of(table, _known_in(raw))) if _is_known(raw) else None
@@ -524,7 +524,7 @@ def _keep_backups(db: Any, name: str, tries: int = 30) -> None:
                 raise
             time.sleep(2)
 
-
+# %% ../../notebooks/06_state/04_dynamodb.ipynb #6bec27cc
 def create_table(name: str) -> bool:  # False: it was there
     "Makes the table where it is missing; one that is there is left as it is."
     db, key = client("dynamodb"), {"AttributeName": "path"}

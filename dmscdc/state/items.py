@@ -35,7 +35,7 @@ class Lease:
     expiry: float  # until when, epoch seconds
     fence: int  # rises with every acquisition and never falls
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #978458a0
 def check_lease(
     lease: Lease,
     newest: Lease | None,  # as the state has it now
@@ -135,7 +135,7 @@ def table_path(table: TableRef) -> str:
     "The item's hash key: the table's folder below the landing."
     return f"{table.schema}/{table.name}/"
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #39ef91bc
 def table_in(
     path: Any,  # a hash key as it is stored
 ) -> TableRef | None:  # None: it names no table
@@ -281,7 +281,7 @@ def _must_be(kinds: Mapping, parts: Mapping) -> None:
         if name in parts and not isinstance(parts[name], kind):
             raise TypeError(f"{name} cannot be {parts[name]!r}")
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #48b3ee31
 def checked(
     item: TableItem,  # as read
 ) -> TableItem:  # the same
@@ -314,7 +314,7 @@ _OF_NONE = {
 def _names(text: str) -> tuple[str, ...]:
     return tuple(entries(text)) if text not in ("", "null") else ()
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #43c56e62
 def from_attributes(
     stored: Mapping[str, Any],  # an item as stored
 ) -> TableItem:
@@ -407,7 +407,7 @@ def _check_op_column(item: TableItem) -> None:
             "column, so the lake needs one: give it a name, or let deleted rows go"
         )
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #b6934a15
 def with_settings(
     item: TableItem,
     changes: Mapping,  # by name; columns as a list or "a,b"
@@ -474,7 +474,7 @@ def with_instruction(
         )
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #7df145d3
 def without_instruction(
     item: TableItem,
     commit: int,  # the table's newest commit
@@ -613,7 +613,7 @@ def read_item(
             "set its key again, and its position comes back from the lake"
         ) from error
 
-
+# %% ../../notebooks/06_state/02_items.ipynb #fdc9000d
 def or_damaged(table: TableRef, where: str, read: Callable[[], TableItem]) -> TableItem:
     "The same for a list, where a damaged item does not hide the others."
     try:

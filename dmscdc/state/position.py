@@ -79,19 +79,19 @@ def _older(position: Position) -> tuple[int, int] | None:
     "Tally of the applied files from before the look-back window."
     return position.applied and less(position.applied, checksum(position.window))
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #fc2e055e
 def _floor(position: Position) -> tuple[str, str]:
     "The order of the newest file that does not count: of the cut, or just before the file that emptied the table."
     path = position.emptied[0] if position.emptied else ""
     name = change_order(path)[0]
     return max(change_order(position.cut), (name, path[:-1]))  # less than the file, and more than any before it
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #07f8ec04
 def _unread(position: Position) -> set[str]:
     "Files of which all rows are put aside; their number is negative."
     return {path for path, (rows, _) in (position.aside or {}).items() if rows < 0}
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #562e37ba
 def _in_words(position: Position) -> str:
     "The position as text for people."
     count, newest = len(position.load_files), position.last.rpartition("/")[2]
@@ -151,7 +151,7 @@ def _frame(position: Position) -> dict:
         "window": {},
     }
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #0c30429f
 def _fields(data: Mapping) -> dict:
     "The parts of a position from its JSON, without unknown ones."
     fields = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
@@ -202,7 +202,7 @@ def read_again(
     lists = {path: [*position.redone.get(path, ()), [listed, commit]] for path, listed in files.items()}
     return replace(position, redone={**position.redone, **lists})
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #c1547e9b
 def reread(
     position: Position,
     since: Position | None,  # of somebody who follows
@@ -223,7 +223,7 @@ def _mark_of(path: str, size: int) -> int:
     "A number for a file that no other file is likely to have."
     return int.from_bytes(blake2b(f"{path} {size}".encode(errors="surrogateescape"), digest_size=6).digest(), "big")
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #517a19b6
 def checksum(
     files: Iterable[tuple[str, int]],  # path and size
 ) -> tuple[int, int]:  # how many, and the sum of their marks
@@ -231,12 +231,12 @@ def checksum(
     marks = [_mark_of(path, size) for path, size in files]
     return len(marks), sum(marks) % MARKS
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #636388f6
 def less(tally_of_all: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
     "The tally of a set without a part of it."
     return tally_of_all[0] - part[0], (tally_of_all[1] - part[1]) % MARKS
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #7eef3a10
 def plus(tally_a: tuple[int, int], tally_b: tuple[int, int]) -> tuple[int, int]:
     "The tally of two sets together."
     return tally_a[0] + tally_b[0], (tally_a[1] + tally_b[1]) % MARKS
@@ -249,7 +249,7 @@ def reload_folder(
     "Where the differences of a table's reloads lie."
     return f"{lake.rstrip('/')}/_reloads/{table.schema}/{table.name}"
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #cec0c580
 def reload_name(
     before: Position,  # of the table, or of a reader
     load: Sequence[RawFile],  # that came then
@@ -312,7 +312,7 @@ class Instruct(Word):
     ADOPT = "adopt"  # go on from a lake of the 2019 solution
     DROP = "drop"  # go on without rows in quarantine
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #1ea1dedb
 class Reload(Word):
     "Which change files are on top of the load files afterwards."
 
@@ -320,7 +320,7 @@ class Reload(Word):
     ALL = "all"
     SUPERSEDE = "supersede"  # none of those that are applied: the load has them
 
-
+# %% ../../notebooks/06_state/01_position.ipynb #5c139d93
 def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
     checked, kind = dict(instruction), instruction.get("kind")

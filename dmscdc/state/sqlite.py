@@ -83,7 +83,7 @@ def _text(raw: bytes) -> str | bytes:
     except UnicodeDecodeError:
         return raw
 
-
+# %% ../../notebooks/06_state/03_sqlite.ipynb #ead2ec02
 @contextmanager
 def transaction(
     path: str,  # of the file
@@ -116,7 +116,7 @@ def prepare(
         for name, columns in tables.items():
             db.execute(f"create table if not exists {name} ({columns})")
 
-
+# %% ../../notebooks/06_state/03_sqlite.ipynb #1de10b66
 def add_columns(
     path: str,  # of the file
     table: str,
@@ -151,19 +151,19 @@ _GIVE = "update leases set owner = '', expiry = 0 where name = :name and owner =
 def _values(lease: Lease, expiry: float = 0.0) -> dict:
     return {"name": str(lease.table), "owner": lease.owner, "fence": lease.fence, "expiry": expiry}
 
-
+# %% ../../notebooks/06_state/03_sqlite.ipynb #bf1104ef
 def _stored_lease(table: TableRef, row: sqlite3.Row) -> Lease:
     "A lease as stored. Raises `StateUnusable`."
     sql = "delete from leases where name = '" + str(table).replace("'", "''") + "'"
     return lease_of(table, dict(row), f"in the state's file by SQL: {sql}")
 
-
+# %% ../../notebooks/06_state/03_sqlite.ipynb #747304e7
 def _read_lease(db: sqlite3.Connection, table: TableRef) -> Lease | None:
     "The newest lease of a table, even if it has expired. Raises `StateUnusable`."
     row = db.execute("select * from leases where name = ?", (str(table),)).fetchone()
     return row and _stored_lease(table, row)
 
-
+# %% ../../notebooks/06_state/03_sqlite.ipynb #0885d37b
 def _undamaged(rows: list[sqlite3.Row]) -> list[Lease]:
     "Leases without the damaged ones, which affect only their own tables."
     leases = []
@@ -315,7 +315,7 @@ class _NoState(State):
     ) -> TableItem:
         return how(known_item(table, None, create))
 
-
+# %% ../../notebooks/06_state/03_sqlite.ipynb #bc887e0e
 def open_sqlite(path: str, landing: str, create: bool, ask: bool) -> State:
     "The state in a file, which is made if it is missing; see `open_state`."
     missing = ask and not Path(path).exists()

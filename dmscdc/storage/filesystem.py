@@ -39,7 +39,7 @@ def is_bucket(
     "Whether this address lies in S3."
     return str(url).startswith(("s3://", "s3a://"))
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #2bda4b40
 def split_url(url: str) -> tuple[str, str]:  # bucket, prefix without slashes at its ends
     "The bucket and the prefix of an address."
     if not is_bucket(url):
@@ -76,7 +76,7 @@ def parse_time(text: Any) -> datetime:
     except (TypeError, ValueError):
         return parse_timestamp(text)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #d28d2e14
 def _session() -> Any:
     "boto3's default session, created once, with our faster time parser."
     import boto3
@@ -97,7 +97,7 @@ def _rights(of_folder: bool) -> int:
     may_share = os.environ.get(_SHARE) == "group"
     return (0o750 if may_share else 0o700) if of_folder else (0o640 if may_share else 0o600)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #25d47a25
 def make_private(
     folder: Path,  # made with those above it where it is missing; one that is there keeps its rights
 ) -> None:
@@ -109,7 +109,7 @@ def make_private(
         folder.mkdir()
         folder.chmod(_rights(of_folder=True))
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #08fec1e5
 def private_opener(
     path: str,
     flags: int,
@@ -121,7 +121,7 @@ def private_opener(
         os.fchmod(file, _rights(of_folder=False))
     return file
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #b07afa66
 def touch_private(
     file: Path,  # made empty where it is missing
 ) -> None:
@@ -129,18 +129,18 @@ def touch_private(
     with suppress(FileExistsError):
         open(file, "xb", opener=private_opener).close()
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #d0cb51ab
 def is_own(folder: Path) -> bool:
     "A folder, not a link, that is ours and that nobody else may write into: a name in a folder of all can be taken."
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #80ebedfb
 def scratch() -> str:
     "A new folder for what only this process needs; a killed process leaves it, see `sweep_scratch`."
     return tempfile.mkdtemp(prefix=f"dmscdc-{os.getpid()}-")
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #f0e43d9f
 _LEFT = 3600.0  # seconds; where machines share the folder, a process that we do not see may be at work
 
 
@@ -169,7 +169,7 @@ def _client(service: str) -> Any:
     how = Config(retries=retries, max_pool_connections=32, user_agent_extra="dmscdc")
     return _session().client(service, config=how)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #3c0ec44d
 def client(
     service: str,  # "s3", "dynamodb", "glue", …
 ) -> Any:
@@ -214,7 +214,7 @@ def own_endpoint(
     plain = rf"https://s3([.-]{re.escape(region)})?\.amazonaws\.com(\.cn)?"
     return "" if re.fullmatch(plain, url) else url
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #efbc23fa
 def _configured() -> Credentials:
     "The usual configuration, as boto3 reads it now."
     s3 = client("s3")
@@ -243,12 +243,12 @@ def use_credentials(
     finally:
         _GIVEN.reset(token)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #2ca312d7
 def credentials() -> Credentials:
     "Credentials of the enclosing block, else of the usual configuration. Raises `PermissionError` if there are none."
     return _GIVEN.get() or _configured()
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #087e0bff
 def credentials_for(
     *texts: str,  # addresses, or texts that contain some
 ) -> Credentials | None:  # None where no bucket is named
@@ -269,7 +269,7 @@ def staged_here(url: str) -> str:  # a path; "": it is where its address says
             return folder + url[len(place) :]
     return ""
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #4f6cd43c
 @contextmanager
 def stage_locally(
     place: str,  # the folder of the attempts at a table
@@ -286,7 +286,7 @@ def stage_locally(
         _FETCHED.clear()
         shutil.rmtree(folder, ignore_errors=True)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #af8ac635
 def stage_in_bucket() -> None:
     "Put what lies in such folders where its address says. Tasks of Spark may run on other machines."
     while _LOCAL:
@@ -296,7 +296,7 @@ def stage_in_bucket() -> None:
             with fs.open_output_stream(path) as target:
                 target.write(file.read_bytes())
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #264c9436
 def fetched(url: str) -> pa.BufferReader | None:  # None: to be read where it lies
     "A small object that is read several times inside `stage_locally`."
     import pyarrow as pa
@@ -327,7 +327,7 @@ def _s3(access: Credentials) -> pafs.FileSystem:
     except TypeError:  # an older pyarrow, which sends three
         return pafs.S3FileSystem(**how)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #67d69b8f
 def fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:  # the path there
     "The file system of an address, and the path in it."
     import pyarrow.fs as pafs
@@ -337,7 +337,7 @@ def fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:  # the path there
         return pafs.FileSystem.from_uri(url)
     return _s3(credentials()), "/".join(split_url(url)).rstrip("/")
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #55c6eef5
 def new_fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:
     "The same for a file to be written: creates its folder first."
     fs, path = fs_and_path(url)
@@ -358,19 +358,19 @@ def files_in(
         f"{url}/{entry.base_name}" for entry in entries if entry.is_file and entry.base_name.endswith(".parquet")
     )
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #5c011beb
 def bytes_of(urls: Iterable[str]) -> int:
     "Bytes of some files together."
     return sum(fs.get_file_info(path).size for fs, path in map(fs_and_path, urls))
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #ca2d712f
 def spark_url(url: str) -> str:
     "The address as Spark opens it, with S3A for a bucket."
     if staged_here(url):
         stage_in_bucket()
     return f"s3a://{url.partition('://')[2]}" if is_bucket(url) else url
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #1ec186c4
 def read_url(url: str) -> str:
     "The address as Spark reads it, with characters escaped that Spark would take for a pattern."
     return "".join("\\" + ch if ch in "{}[]*?\\" else ch for ch in spark_url(url))
@@ -406,7 +406,7 @@ def s3a_settings(access: Credentials) -> dict[str, str]:
         conf["aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}AWSCredentialsProvider"
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in conf.items()}
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #287f59b9
 def s3a_environment(access: Credentials) -> dict[str, str | None]:  # None: must not be set
     "The secrets, for the environment of that Spark."
     if access.renews:
@@ -427,7 +427,7 @@ def _temporary_env(
     finally:
         _set_env(before)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #2e2c8bbd
 def _set_env(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         os.environ.pop(name, None)
@@ -453,7 +453,7 @@ def s3a(
     with _temporary_env(s3a_environment(access)):
         yield parts | s3a_settings(access)
 
-
+# %% ../../notebooks/01_storage/01_filesystem.ipynb #90a695c0
 def merge_conf(conf: Mapping[str, str], stronger: Mapping[str, str]) -> dict[str, str]:
     "Both settings; the second win over the first, and lists of jars are joined."
     lists = {

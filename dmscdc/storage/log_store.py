@@ -35,7 +35,7 @@ def _is_hidden(base_name: str) -> bool:
     "Whether readers of a folder ignore this file."
     return base_name.startswith((".", "_SUCCESS"))
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #19890d0f
 def entry_number(
     name: str,  # of a file in a journal
 ) -> int:
@@ -43,7 +43,7 @@ def entry_number(
     match = ENTRY_NAME.match(name.rpartition("/")[2])
     return int(match[1]) if match else 0
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #502fae52
 def staging_number(
     name: str,  # below aside/
 ) -> float:
@@ -63,7 +63,7 @@ def _names_below(root: str, prefix: str, hidden: bool = False) -> list[str]:
         paths += [f"{below}/{name}" for name in names if hidden or not _is_hidden(name)]
     return sorted(paths)
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #9f1831b0
 def _unless_gone(error: OSError) -> None:
     "Raises the error unless it says that the folder does not exist, which means that it has no files."
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
@@ -101,7 +101,7 @@ def _write_synced(path: str, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #865ae73c
 def _sync_folder(path: str) -> None:
     "Waits until the names in a folder are on the disk."
     handle = os.open(path, os.O_RDONLY)
@@ -110,7 +110,7 @@ def _sync_folder(path: str) -> None:
     finally:
         os.close(handle)
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #cb348d79
 def _create_renamed(path: str, draft: str, content: bytes) -> None:
     "An exclusive create without hard links: renames a folder that holds the entry."
     os.mkdir(draft)
@@ -275,7 +275,7 @@ def _keys_below(s3: Any, bucket: str, folder: str) -> Iterator[str]:
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{folder}/")
     return (entry["Key"] for page in pages for entry in page.get("Contents", ()))
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #a2511c63
 def _object_names(s3: Any, bucket: str, folder: str, root: str, hidden: bool = False) -> list[str]:
     "Names of our files in a folder, relative to the root, sorted; without hidden files and marks of empty folders."
     start = len(root) + 1 if root else 0
@@ -344,14 +344,14 @@ def _exists(s3: Any, bucket: str, key: str) -> bool:
         raise
     return True
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #62161b29
 def _is_decided(s3: Any, bucket: str, folder: str) -> bool:
     "Whether a state decides the entries of this journal. We do not check on AWS, which refuses a second put."
     # Another store may ignore `If-None-Match`, and then two writers could both win.
     endpoint = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)
     return bool(endpoint) and _exists(s3, bucket, f"{folder}/{_BY_STATE}")
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #a290e92d
 def _let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
     "Before the first entry: whether a state has to decide. Raises `UnsupportedStore` if one is needed and missing."
     try:
@@ -378,13 +378,13 @@ def _put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
         s3.delete_object(Bucket=bucket, Key=draft)
         raise AlreadyExists(f"s3://{bucket}/{key}")
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #399987a0
 def _entry_of(number: int, draft: str) -> tuple[str, str, str]:  # bucket, key of the draft, key of its entry
     "Where a chosen draft is, and where its entry has to be."
     bucket, key = split_url(draft)
     return bucket, key, f"{key.rpartition('/aside/')[0]}/journal/{number:012d}.json"
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #fb645f51
 def _make_entry(s3: Any, number: int, draft: str) -> None:
     "Makes the chosen draft the entry. A missing draft became the entry earlier."
     bucket, source, target = _entry_of(number, draft)
@@ -394,7 +394,7 @@ def _make_entry(s3: Any, number: int, draft: str) -> None:
             "emptied, or taken back? dmscdc table rebuild makes the state forget it"
         )
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #615bc6a9
 def is_lost(number: int, draft: str) -> bool:
     "Whether both a chosen draft and its entry are gone, so that no writer can make it an entry any more."
     bucket, *keys = _entry_of(number, draft)
@@ -415,7 +415,7 @@ def _entries_after(s3: Any, bucket: str, folder: str, number: int) -> tuple[list
     numbers = (entry_number(entry["Key"]) for entry in page.get("Contents", ()))
     return [number for number in numbers if number], page.get("IsTruncated", False)
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #533c36d4
 def _clear_bucket(s3: Any, bucket: str, folder: str, number: int) -> None:
     "Deletes staged files up to a commit number, including hidden files."
     for key in _keys_below(s3, bucket, folder):
@@ -494,12 +494,12 @@ def check_boto3() -> None:
         "(a Glue job: --additional-python-modules boto3>=1.35.69)"
     )
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #d742ad5d
 def _open_bucket(lake: str) -> BucketLogStore:
     check_boto3()
     return BucketLogStore(*split_url(lake))
 
-
+# %% ../../notebooks/01_storage/02_log_store.ipynb #11c6f06b
 AnyLogStore = LogStore | BucketLogStore
 
 _STORES: dict[str, Callable[[str], AnyLogStore]] = {

@@ -50,7 +50,7 @@ class CustomerStream:
     items: Callable[[], Iterator[dict[str, Any]]]  # all of them now
     kinesis: Any  # the client
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #9c4023e6
 def in_memory() -> CustomerStream:
     "A table in memory."
     table = ItemTable("customer", KEY)
@@ -67,7 +67,7 @@ def _free_port() -> int:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #8605b6cd
 def _wait_for(port: int, server: subprocess.Popen, seconds: float) -> None:
     "Wait until a server takes connections. Raises `SourceUnreachable`."
     deadline = time.monotonic() + seconds
@@ -80,7 +80,7 @@ def _wait_for(port: int, server: subprocess.Popen, seconds: float) -> None:
                 raise SourceUnreachable(f"MiniStack did not start within {seconds:g} seconds") from None
             time.sleep(0.1)
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #fd4d8427
 @contextmanager
 def ministack(command: list[str], services: str) -> Iterator[str]:  # services: like dynamodb,kinesis
     "The address of a MiniStack that holds nothing yet, on this machine, until the block ends."
@@ -97,7 +97,7 @@ def ministack(command: list[str], services: str) -> Iterator[str]:  # services: 
             server.kill()
             server.wait()
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #1a2d3752
 @contextmanager
 def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
     "A table of DynamoDB whose changes go to Kinesis, as MiniStack has them."
@@ -122,7 +122,7 @@ def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
             "by MiniStack", put, remove, lambda held_back: None, lambda: scan("customer", dynamo), kinesis
         )
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #47c0da27
 @contextmanager
 def open_place() -> Iterator[CustomerStream]:
     "MiniStack's table where that is installed, else one in memory."
@@ -146,7 +146,7 @@ def customer(number: int, email: str = "") -> dict[str, Any]:
         item["tags"] = {"SS": ["news", "first"]}
     return item
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #0f984aaa
 def happen(place: CustomerStream, window: int, begun: datetime) -> int:  # changes
     "Change the customers: what one of three windows will bring."
     rng = random.Random(window)
@@ -206,7 +206,7 @@ def _set_up(folder: Path, **settings: Any) -> Config:
     write_config(folder, **{**places, "source": "sqlite:customers.db", "settle": 0, **settings})
     return read_config(folder)
 
-
+# %% ../../notebooks/15_stream/08_example.ipynb #4e42a556
 def _prove(config: Config, folder: Path, place: CustomerStream) -> Proof:
     "Scan the table into a database, and compare the lake with it."
     ref = TableRef.parse(TABLE)

@@ -43,7 +43,7 @@ def _read_shards(batches: Batches, url: str, environment: Mapping[str, str]) -> 
             pq.write_table(pa.table(rows), sink)
         yield facts_out({"shard": shard, "at": part.at, "behind": part.behind, "end": part.is_end, "file": place})
 
-
+# %% ../../notebooks/15_stream/03_fetch.ipynb #fa1020ad
 def _collected(facts: Mapping[str, Any]) -> ShardRead:
     "What a task has read; its file is deleted."
     files, path = fs_and_path(facts["file"])
@@ -53,7 +53,7 @@ def _collected(facts: Mapping[str, Any]) -> ShardRead:
     records = tuple(zip(*(rows[name].to_pylist() for name in ("number", "data", "came"))))
     return ShardRead(facts["shard"], records, facts["at"], facts["behind"], facts["end"])
 
-
+# %% ../../notebooks/15_stream/03_fetch.ipynb #9d839dd4
 def in_spark(
     spark: SparkSession,
     stream: str,

@@ -51,7 +51,7 @@ def _files(place: str) -> Iterator[tuple[str, IO[bytes]]]:  # each with its name
         with files.open_input_stream(name, compression=None) as raw:
             yield name.rpartition("/")[2], gzip.open(raw) if name.endswith(".gz") else io.BufferedReader(raw)
 
-
+# %% ../../notebooks/15_stream/06_first.ipynb #6e71bae6
 def _typed(value: Any) -> dict[str, Any]:
     "A value of Ion with DynamoDB's type. Raises `ValueError`."
     sets = [mark.text[-2:] for mark in getattr(value, "ion_annotations", ()) if mark.text.startswith("$dynamodb_")]
@@ -72,7 +72,7 @@ def _typed(value: Any) -> dict[str, Any]:
     name, convert = plain[kind]
     return {name: convert(value)}
 
-
+# %% ../../notebooks/15_stream/06_first.ipynb #da42713a
 def _ion_items(opened: IO[bytes]) -> Iterator[Mapping[str, Any]]:
     "The items of a file of Ion. Raises `BadSetting`."
     try:
@@ -82,7 +82,7 @@ def _ion_items(opened: IO[bytes]) -> Iterator[Mapping[str, Any]]:
     for line in simpleion.load(opened, single_value=False, parse_eagerly=False):
         yield {name: _typed(value) for name, value in line["Item"].items()}
 
-
+# %% ../../notebooks/15_stream/06_first.ipynb #45a0f5de
 def items_of(
     place: str,  # dynamodb:TABLE, or the folder of a full export, as JSON or Ion
     client: Any = None,  # of DynamoDB
@@ -122,7 +122,7 @@ def _keyed(items: Iterable[Mapping[str, Any]], key: Sequence[str]) -> Iterator[M
             reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise Unreadable(f"an item of the first content is none: {reason}; it is {str(item)[:200]}") from error
 
-
+# %% ../../notebooks/15_stream/06_first.ipynb #c40c80d4
 def write_first(
     landing: str,  # a folder, or s3://bucket/prefix
     table: TableRef,

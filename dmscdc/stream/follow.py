@@ -52,7 +52,7 @@ def manifests_of(stream: str, table: TableRef) -> str:
     "The folder of the manifests, below the lake."
     return f"_dmscdc/_streams/{stream}/{table.schema}/{table.name}"
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #6dcdfaac
 def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], partition: str) -> TableItem:
     "The table's settings as they are. Raises `BadSetting` where others were asked for."
     item = open_state(state, landing).get(table) or TableItem(table)
@@ -64,7 +64,7 @@ def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], part
         raise BadSetting(f"{table}: its partition is {words}, not {partition}. Leave --partition out")
     return item
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #d530c977
 def _with_key(state: str, landing: str, item: TableItem, key: Sequence[str], partition: str, format: str) -> TableItem:
     "The table's settings, with what was asked for a new one."
     if item.key or not key:
@@ -74,7 +74,7 @@ def _with_key(state: str, landing: str, item: TableItem, key: Sequence[str], par
     new |= {"partition": partition} if partition else {}
     return store.put_settings(item.table, key=tuple(key), **new)
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #57e001dd
 def _schema_key(source: str) -> tuple[str, ...]:  # () where it may not be asked
     "The key of a table of DynamoDB: its partition key, and its sort key where it has one."
     try:
@@ -85,13 +85,13 @@ def _schema_key(source: str) -> tuple[str, ...]:  # () where it may not be asked
         element["AttributeName"] for element in sorted(schema, key=lambda element: element["KeyType"] != "HASH")
     )
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #44f00ac3
 def _in_schema_order(key: Sequence[str], source: str) -> tuple[str, ...]:
     "The key's attributes as the table of DynamoDB has them, where that may be asked; else as they are."
     named = _schema_key(source) if len(key) > 1 and source else ()
     return named if set(named) == set(key) else tuple(key)
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #7b21298b
 def _destined(stream: str, names: Sequence[str]) -> str:  # "" where nobody knows, or several are
     "Which of these tables of DynamoDB sends its changes to a stream."
     senders = []
@@ -104,7 +104,7 @@ def _destined(stream: str, names: Sequence[str]) -> str:  # "" where nobody know
         senders += [name] if any(arn.endswith(f":stream/{stream}") for arn in arns) else []
     return senders[0] if len(senders) == 1 else ""
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #703a62db
 _MANIFESTS = 100  # that stay, where staged files go
 _QUIET = 3600.0  # seconds after which a manifest is kept though nothing came: it says until when the stream was read
 
@@ -112,7 +112,7 @@ _QUIET = 3600.0  # seconds after which a manifest is kept though nothing came: i
 def _is_due(before: Manifest, now: float) -> bool:
     return bool(before.number) and now - before.read_at > _QUIET
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #ab226fff
 def _told(client: Any, stream: str) -> tuple[str, float]:
     "When a stream was made, and for how many hours it keeps records."
     answer = asked(lambda: client.describe_stream_summary(StreamName=stream), f"the stream {stream}")
@@ -120,13 +120,13 @@ def _told(client: Any, stream: str) -> tuple[str, float]:
     born = summary.get("StreamCreationTimestamp") or summary.get("StreamARN", "")
     return born.isoformat() if isinstance(born, datetime) else str(born), float(summary["RetentionPeriodHours"])
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #8bb3fe59
 def _load_command(stream: str, table: TableRef, manifest: Manifest) -> str:
     "What is typed to load a table anew."
     load = f"--load dynamodb:{manifest.source or 'TABLE'}"
     return f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #f96b4e9a
 def lost_words(
     stream: str,
     table: TableRef,
@@ -156,7 +156,7 @@ def lost_words(
         f"{hours:,g} hours: changes of that time may be missing ({shards}). {advice}"
     )
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #7d556225
 def stage_next(
     client: Any,  # of Kinesis
     stream: str,
@@ -223,7 +223,7 @@ def _opened(place: str) -> Iterator[Mapping[str, Any]]:
         raise BadSetting(f"{place} cannot be read ({reason}); {choices}") from error
     return chain(head, items)
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #ab021efe
 def _drop_load(landing: str, table: TableRef) -> None:
     "Delete the load files of a table."
     staging = open_landing(landing)
@@ -231,17 +231,17 @@ def _drop_load(landing: str, table: TableRef) -> None:
         files, path = fs_and_path(staging.url(table, file.path))
         files.delete_file(path)
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #b0d45806
 def _gaps_of(manifest: Manifest) -> list[str]:
     "The keys of items of which a change is missing, and did not come with the window after either."
     return [words for *_, words, window, is_unheld in manifest.missed if not is_unheld and window < manifest.number]
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #cf137645
 def _is_missing(manifest: Manifest) -> bool:
     "Whether a change is missing, or an item of before the stream."
     return bool(_gaps_of(manifest)) or any(is_unheld for *_, is_unheld in manifest.missed)
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #addb793b
 def _load_first(
     landing: str,
     lake: str,
@@ -340,7 +340,7 @@ class Applied(Protocol):
     verdict: str  # ok, nothing, busy, attention, failed, refused
     words: str
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #2efed118
 @contextmanager
 def kept_servers(
     start: Callable[..., AbstractContextManager[SparkServer]] = serve,  # makes a Spark server
@@ -357,7 +357,7 @@ def kept_servers(
 
         yield reuse
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #fd6295fd
 def apply_by_pass(
     config: Config,
     table: TableRef,
@@ -385,7 +385,7 @@ def _read_words(stream: str, manifest: Manifest) -> str:
     extras += [f"{unfit:,} value{fit} in _rest"] if unfit else []
     return f"window {manifest.number:,} of {stream}: {records} of {shards}{''.join(f', {part}' for part in extras)}"
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #1521ef68
 def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
     "How far a stream was read, as reports and the front page show it."
     shards = [
@@ -403,7 +403,7 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
         **{field: value for field in ("others", "unfit", "expired") if (value := getattr(manifest, field))},
     }
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #a37a098c
 # How these doubts begin, by which they are known again.
 _MOMENT, _UNHELD = "changes of one moment whose order their images do not tell", "changes of items that were never held"
 _GAP = "changes before which another is missing"
@@ -414,7 +414,7 @@ def _count(number: int, noun: str) -> str:
     "A number and what it counts."
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #b920f097
 def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[str]:
     "What a person must know as long as later records have not settled it."
     doubts, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
@@ -445,7 +445,7 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
         )
     return doubts
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #bd1edc2c
 def _note(state: str, landing: str, table: TableRef, progress: dict[str, Any], new_doubts: Sequence[str]) -> None:
     "Keep with the table how far its stream was read, and what a person must know."
     store = open_state(state, landing)
@@ -453,7 +453,7 @@ def _note(state: str, landing: str, table: TableRef, progress: dict[str, Any], n
     doubts = [*(doubt for doubt in old_doubts if not any(begin in doubt for begin in _SETTLED)), *new_doubts]
     store.note_run(table, {"stream": progress, **({"doubts": doubts} if doubts != list(old_doubts) else {})})
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #6a034f8d
 def _still_open(
     done: Applied, state: str, landing: str, table: TableRef, progress: dict[str, Any], new_doubts: Sequence[str]
 ) -> Applied:
@@ -464,7 +464,7 @@ def _still_open(
     _note(state, landing, table, progress, new_doubts)
     return replace(done, verdict=Verdict.ATTENTION, words=". ".join([done.words, *unnoted]))
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #7e2cd199
 def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[str], None]) -> Applied:
     "With what helps where records that are no changes refuse their window."
     if done.verdict != Verdict.REFUSED or not manifest.bad:
@@ -473,7 +473,7 @@ def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[
     say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
     return replace(done, words=f"{done.words}. {helps}")
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #3574c30d
 def follow(
     stream: str,  # of Kinesis, or dynamodb:TABLE
     table: str,  # schema.table
@@ -554,7 +554,7 @@ def follow(
         if stop.wait(0.0 if at_once else max(0.0, every - (time.monotonic() - begun))):
             return done
 
-
+# %% ../../notebooks/15_stream/07_follow.ipynb #488e3d3c
 _MANY = 32  # shards above which Spark reads them, where nothing else is said
 
 

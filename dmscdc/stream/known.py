@@ -37,7 +37,7 @@ def lines_of(
     )
     return np.array([line(change, tie) for change, tie in changes], LINE)
 
-
+# %% ../../notebooks/15_stream/04_known.ipynb #70acac50
 def lines_of_items(
     items: Iterable[Mapping[str, Any]],  # as a scan or an export gives them
     key: Sequence[str],  # their key attributes
@@ -53,12 +53,12 @@ def lines_of_items(
     ]
     return np.array(lines, LINE)
 
-
+# %% ../../notebooks/15_stream/04_known.ipynb #2af18f0f
 def _in_order(lines: np.ndarray) -> np.ndarray:
     "Lines by item, and each item's by time."
     return lines[np.lexsort((lines["tie"], lines["at"], lines["key"]))]
 
-
+# %% ../../notebooks/15_stream/04_known.ipynb #13157f60
 class WindowIndex:
     "The lines of the windows of one stream and table."
 

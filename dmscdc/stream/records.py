@@ -31,7 +31,7 @@ def name_of(key: Mapping[str, Any]) -> str:
     "A key as a text, the same for equal keys."
     return str(sorted(key.items()))
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #ac8d3080
 @dataclass(frozen=True)
 class Change:
     "One change of an item, as a record tells it."
@@ -89,7 +89,7 @@ def micros(time: int | float, precision: str = "") -> int:
         raise ValueError(f"its time, {time!r} {precision}, is not between 2000 and 2100")
     return moment
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #bf6d9e5e
 def _table_of(record: Mapping[str, Any]) -> str:
     "The table that a record names; empty for none. Raises `ValueError`."
     named = record.get("tableName")
@@ -100,7 +100,7 @@ def _table_of(record: Mapping[str, Any]) -> str:
         raise ValueError(f"its table is {named!r}")
     return named or ""
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #fb3fb990
 def _of_dynamodb(record: Mapping[str, Any], number: str, text: str) -> Change:
     "A change of an item. Raises `KeyError` and others for what is none."
     body, op = record["dynamodb"], _OPS[record["eventName"]]
@@ -137,7 +137,7 @@ def _digits(number: str) -> str:
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "0") else text
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #339d3d8b
 def _is_bytes(text: str) -> bool:
     base64.b64decode(text, validate=True)
     return True
@@ -156,7 +156,7 @@ _FITS: dict[str, Callable[[Any], Any]] = {
     "M": lambda value: isinstance(value, dict),
 }
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #4302f56b
 def _check(name: str, typed: Any, depth: int = 0) -> None:
     "Raise `ValueError` for what is no attribute."
     if type(typed) is not dict or len(typed) != 1:
@@ -172,7 +172,7 @@ def _check(name: str, typed: Any, depth: int = 0) -> None:
         for part in value.values() if kind == "M" else value:
             _check(name, part, depth + 1)
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #7e44e7b8
 def check_item(item: Any) -> None:
     "Raise `ValueError` for what is no item."
     if not isinstance(item, dict):
@@ -196,13 +196,13 @@ def _typed(value: Any) -> dict[str, Any]:
         return {"S": json.dumps(value, ensure_ascii=False, default=str)}
     return {"NULL": True} if value is None else {"S": value}
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #74af2e1e
 def _keys_of(message: Mapping[str, Any]) -> Sequence[str]:
     "Raises `UnknownTable`: messages of DMS do not name the key."
     table = message["metadata"]["table-name"]
     raise UnknownTable(f"messages of DMS do not name the key of their table, here {table!r}: say it, as in --key id")
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #7e41cb09
 def _of_dms(message: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
     "A change of a row. Raises `KeyError` and others for what is none."
     about = message["metadata"]
@@ -218,7 +218,7 @@ def _of_dms(message: Mapping[str, Any], number: str, key: Sequence[str]) -> Chan
     told_at = round(time.timestamp() * 1e6)
     return Change(op, keys, row, before, told_at, int(number), 0, table, {**about, **control}, True)
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #abff8da1
 def change_from(
     data: bytes,  # of a record
     shard: str,
@@ -259,12 +259,12 @@ def _canonical(typed: Any) -> Any:
         return {kind: {name: _canonical(value[name]) for name in sorted(value)}}
     return typed
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #1514343e
 def _is_plain(typed: Any) -> bool:
     "Whether equal values of this kind are always written alike."
     return "S" in typed or "N" in typed and typed["N"].isdigit() or "BOOL" in typed or "NULL" in typed
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #30c49fe8
 def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
     "The fingerprint of an item: the same for items that DynamoDB takes for equal."
     if not item:
@@ -276,16 +276,16 @@ def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
     except (ValueError, TypeError, AttributeError):  # an old image may be odd, and then tells nothing
         return UNTOLD
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #6086676d
 def _print(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") >> 1 or 1
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #5294659b
 def text_print(text: str) -> int:  # 63 bits, never 0
     "The fingerprint of a text."
     return _print(text.encode(errors="surrogatepass"))
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #2a7026d3
 UNTOLD = -1  # no fingerprint: what the item was before is not known
 _NO_EVENT = crc32(b"None")
 
@@ -299,22 +299,22 @@ class Link:
     tie: int  # the last 15 digits of its change sequence
     event: int = 0  # checksum of its eventID
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #494380e5
 def before_of(change: Change) -> int:
     "The fingerprint of the item before a change; `UNTOLD` where the record has no old image."
     return print_of(change.before) if change.before or change.op == "I" or change.kept_order else UNTOLD
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #2845ae95
 def link_of(change: Change) -> Link:
     "What is kept of a change, without its place."
     return Link(before_of(change), print_of(change.item), change.tie, event_of(change))
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #f9132d56
 def event_of(change: Change) -> int:
     "The checksum of a change's eventID."
     return crc32(str(change.about.get("eventID")).encode(errors="replace"))
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #f499afed
 def _path(steps: Sequence[tuple[int, int]], prior: int | None) -> list[int] | None:  # the state before
     "The order in which all steps are a path; None where there is none, or where it may begin elsewhere."
     leave, balance = defaultdict(list), Counter[int]()
@@ -340,7 +340,7 @@ def _path(steps: Sequence[tuple[int, int]], prior: int | None) -> list[int] | No
     path = [place for place in reversed(path) if place >= 0]
     return path if len(path) == len(steps) else None
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #29441c19
 def _ends_alike(
     unique: Sequence[tuple[Link, Change | None]],  # each step once
     steps: Sequence[tuple[Link, Change | None]],
@@ -354,7 +354,7 @@ def _ends_alike(
     full_path = _path(states, prior)
     return full_path is None or states[full_path[-1]][1] == unique[path[-1]][0].after
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #504c7832
 def _chained(
     changes: Sequence[Change],
     staged: Sequence[Link],
@@ -394,7 +394,7 @@ def _chained(
             ordered.append(replace(change, tie=min(behind) - 1) if behind and is_sure else change)
     return ordered, is_sure, order[-1][0].after, order[0][0].before == order[-1][0].after
 
-
+# %% ../../notebooks/15_stream/01_records.ipynb #20487805
 def in_order(
     changes: Iterable[Change],
     staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item

@@ -54,7 +54,7 @@ def _passes(error: Exception) -> bool:
         for kind in type(error).__mro__
     )
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #86ea7be3
 def asked(
     call: Callable[[], _Answer],
     subject: str,  # is read, for the error
@@ -76,7 +76,7 @@ def asked(
                 ) from error
     raise AssertionError("not reached")
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #a4a37f59
 def shards_of(client: Any, stream: str, stop: threading.Event | None = None) -> list[dict[str, Any]]:
     "All shards of a stream, from all pages. Raises `SourceUnreachable`."
     answer = asked(lambda: client.list_shards(StreamName=stream), f"the stream {stream}", stop)
@@ -86,7 +86,7 @@ def shards_of(client: Any, stream: str, stop: threading.Event | None = None) -> 
         shards += answer["Shards"]
     return shards
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #0b419aef
 def readable(
     shards: list[dict[str, Any]],
     positions: Mapping[str, Mapping[str, Any]],  # by shard: `number` of its last record, and whether it is `closed`
@@ -115,7 +115,7 @@ def start_from(
         choices = "trim_horizon, latest or a time like 2026-01-01T12:00:00Z"
         raise BadSetting(f"a stream is read from {choices}, not from {text!r}") from None
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #1e28971a
 def _iterator(client: Any, stream: str, shard: str, number: str, start: str) -> str:
     "A shard iterator: behind a record, or where the first window begins."
     how: dict[str, Any] = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": number}
@@ -165,7 +165,7 @@ class _Shard:
                 current = self.begin(number)
         raise SourceUnreachable(f"{shard} gave no records: every iterator had expired at once")
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #cd985a0b
 def read_shard(
     client: Any,  # of Kinesis
     stream: str,
@@ -210,7 +210,7 @@ def _time_of(record: Mapping[str, Any]) -> float:  # epoch seconds; 0 where noth
         seconds /= 1000
     return seconds
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #f24bb048
 Record = tuple[str, bytes, float]  # sequence number, data, when it came
 
 
@@ -224,7 +224,7 @@ class ShardRead:
     behind: float = 0.0  # seconds that its newest record here is behind the shard's end
     is_end: bool = True  # the shard holds no more now
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #7485c88c
 _SECONDS = 3.0  # that a shard is read at a time, so that a request to stop is heard
 
 
@@ -246,7 +246,7 @@ def read_part(
             return ShardRead(shard, tuple(collected), now, behind, False)
     return ShardRead(shard, tuple(collected), now, behind)
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #474306a5
 # From the positions of shards, and the bytes of each at most:
 Reading = Callable[[Mapping[str, Mapping[str, Any]], int], Iterable[ShardRead]]
 
@@ -261,7 +261,7 @@ def in_threads(client: Any, stream: str, start: str, stop: threading.Event | Non
 
     return read
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #759d91da
 @dataclass(frozen=True)
 class Window:
     "What was read beyond a position."
@@ -272,7 +272,7 @@ class Window:
     lost: tuple[str, ...] = ()  # shards of which records were gone before they were read
     is_full: bool = False  # there is more, and it was left for the next window
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #77f6c720
 def _cut(
     by_shard: Mapping[str, list[Record]],
     positions: dict[str, dict[str, Any]],  # that move back
@@ -287,7 +287,7 @@ def _cut(
             positions[shard]["closed"] = False
             positions[shard]["number"] = records[-1][0] if records else before.get(shard, {}).get("number", "")
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #0eec6da6
 def read_window(
     client: Any,  # of Kinesis
     stream: str,
@@ -326,7 +326,7 @@ def read_window(
     records = tuple((shard, number, data) for shard in by_shard for number, data, _ in by_shard[shard])
     return Window(records, now, {name: late[name] for name in by_shard if by_shard[name]}, tuple(lost), bool(going))
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #de3765e9
 def _reached(
     name: str, shards: Iterable[Mapping[str, Any]], by_shard: Mapping[str, list[Record]], late: Mapping[str, float]
 ) -> float:  # epoch seconds; 0 where nothing tells
@@ -402,7 +402,7 @@ class TableStream:
         page = {"Records": records, "MillisBehindLatest": int(is_more)}
         return {**page, **({"NextShardIterator": f"{shard} {following}"} if following else {})}
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #643de96d
 def client_of(stream: str) -> Any:
     "The client that reads a stream of Kinesis, or dynamodb:TABLE."
     kind, _, table = stream.partition(":")
@@ -410,7 +410,7 @@ def client_of(stream: str) -> Any:
         return TableStream(table, client("dynamodb"), client("dynamodbstreams"))
     return client("kinesis")
 
-
+# %% ../../notebooks/15_stream/02_shards.ipynb #6a60704b
 def _plain(value: Any) -> Any:
     "What boto3 has made of bytes and times, as records of Kinesis have them."
     return value.timestamp() if isinstance(value, datetime) else base64.b64encode(value).decode()

@@ -35,7 +35,7 @@ class Records:
     changes: pa.Table  # a row a change, in their order: Op, then the source's columns
     position: Mapping[str, Any]  # where the next reading begins; plain JSON
 
-
+# %% ../../notebooks/15_stream/09_source.ipynb #f48a05e5
 class ChangeSource(Protocol):
     "Where changes of tables are read."
 
@@ -59,13 +59,13 @@ class StagedFile:
     position: Mapping[str, Any] = field(default_factory=dict)  # behind its records
     draft: str = ""  # where its rows lie until they are in the landing
 
-
+# %% ../../notebooks/15_stream/09_source.ipynb #f6326bc0
 def _newest(store: LogStore | BucketLogStore, folder: str) -> StagedFile:
     "The newest entry, an empty one where there is none."
     number = store.last(folder)
     return StagedFile(**json.loads(store.read(f"{folder}/{number:012d}.json"))) if number else StagedFile()
 
-
+# %% ../../notebooks/15_stream/09_source.ipynb #17ee08be
 def _publish(store: LogStore | BucketLogStore, landing: str, table: TableRef, staged: StagedFile) -> None:
     "Put the rows of an entry into the landing, unless they are there."
     if not staged.draft or staged.draft not in store.list(staged.draft.rpartition("/")[0]):
@@ -89,7 +89,7 @@ def _check(table: TableRef, changes: pa.Table) -> None:
         operation = changes["Op"][place].as_py()
         raise Unreadable(f"{table}: Op of row {place} is {operation!r}, {', '.join(_OPERATIONS)} were expected")
 
-
+# %% ../../notebooks/15_stream/09_source.ipynb #47c5de4a
 def _name_after(newest: str) -> str:
     "The name of the next change file: the time now, or the millisecond after the last one where the clock is behind."
     now = datetime.now(timezone.utc)

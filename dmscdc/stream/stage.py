@@ -77,7 +77,7 @@ class Manifest:
     loaded_at: int = 0  # when a first content had been written, microseconds since 1970; 0: none was
     is_watched: bool = False  # every window has kept what `WindowIndex` holds
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #40cf4561
 def newest(
     store: LogStore,  # of the lake
     folder: str,  # of the manifests
@@ -90,7 +90,7 @@ def newest(
     lists |= {name: tuple(map(tuple, facts.get(name, ()))) for name in ("open", "circles", "kinds", "missed")}
     return Manifest(**{**facts, **lists})
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #c570db2f
 def keep(store: LogStore, folder: str, manifest: Manifest) -> None:
     "Create a manifest. Raises `Busy` where another reader was first."
     try:
@@ -105,7 +105,7 @@ def _attributes(change: Change) -> dict[str, Any]:
     "The item afterwards, or the key of a removed one."
     return {**(change.item if change.op != "D" else {}), **change.key}
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #99236364
 def _images(change: Change) -> dict[str, Any]:  # typed
     "The key before, where DMS tells of a change of it."
     if not change.kept_order:
@@ -113,12 +113,12 @@ def _images(change: Change) -> dict[str, Any]:  # typed
     old_key = {name: change.before.get(name, value) for name, value in change.key.items()}
     return {f"BI_{name}": old_key[name] for name in old_key} if old_key != change.key else {}
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #ffd2771e
 def column_name(metadata: str) -> str:
     "The column of something that a record says beside its item."
     return RECORD + re.sub(r"\W", "_", metadata)
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #08df7e1e
 def _about(change: Change, metadata: Iterable[str]) -> dict[str, str | None]:
     "What else the record says, as texts."
     pairs = ((name, change.about.get(name)) for name in metadata)
@@ -137,7 +137,7 @@ def _source_of(changes: Sequence[Change], table: TableRef, named: str, ask: Call
     tables = f"the table{'s' * (len(names) > 1)} {', '.join(names)}"
     raise BadSetting(f"the stream carries {tables}; which is {table}? Say --source-table {for_shell(names[0])}")
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #750e6c4b
 _SAID = {
     "shard",
     "sequenceNumber",
@@ -161,7 +161,7 @@ def _misspelt(changes: Sequence[Change], metadata: Iterable[str]) -> str:  # "" 
     choices = ", ".join(sorted(fields - {"dynamodb", "Keys", "NewImage", "OldImage", "control"}))
     return f"no record says {', '.join(odd)}, which --metadata asks for; they say {choices}" if odd and changes else ""
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #72020b81
 def _unseen(source: str, counts: Mapping[str, int]) -> str:
     "What is said where no record was one of the table."
     names = ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items()))
@@ -170,7 +170,7 @@ def _unseen(source: str, counts: Mapping[str, int]) -> str:
         "command with the right --source-table reads the stream again from its beginning"
     )
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #85b83300
 _DMS_TYPES = {
     "BOOLEAN": "boolean",
     "DATE": "date",
@@ -194,7 +194,7 @@ def _told_columns(control: Change) -> dict[str, str]:
     columns = (control.about.get("control") or {}).get("table-def", {}).get("columns", {})
     return {name: _DMS_TYPES.get(column.get("type", ""), "string") for name, column in columns.items()}
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #da734337
 def _doubt_of(control: Change) -> str:  # "" for none
     "What a person must know of a control message."
     verb = {"drop-table": "dropped", "truncate-table": "emptied"}.get(control.about.get("operation", ""))
@@ -213,7 +213,7 @@ def _key_of(changes: Sequence[Change], table: TableRef, declared: Sequence[str])
         f"or, where it was set before: {Advice.SET(table, '--key')} {for_shell(names)}"
     )
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #fe33dde9
 def _check_names(key: Sequence[str], table: TableRef, odd: re.Pattern[str]) -> None:
     "Raise `BadSetting` where a column of the key cannot be called so; other attributes go into the rest column."
     if len({name.lower() for name in key}) < len(key):
@@ -228,12 +228,12 @@ def _check_names(key: Sequence[str], table: TableRef, odd: re.Pattern[str]) -> N
             "table)"
         )
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #fe4b6366
 def key_in_words(key: Mapping[str, Any]) -> str:
     "A key as one writes it: id=17."
     return ", ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())[:200]
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #b31a210c
 _KINDS = {"S": "text", "N": "number", "B": "bytes"}
 
 
@@ -241,7 +241,7 @@ def kinds_of(change: Change) -> tuple[tuple[str, str], ...]:
     "The attributes of a change's key with their types, by name."
     return tuple(sorted((name, next(iter(typed))) for name, typed in change.key.items()))
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #61a3ffad
 def _of_other_key(
     changes: Sequence[Change],
     key: Sequence[str],
@@ -263,7 +263,7 @@ def _of_other_key(
         "with another key: follow it into another table of the lake"
     )
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #1bd2644e
 def _with_image(changes: Sequence[Change]) -> tuple[list[Change], str]:  # "" for none
     "The changes that say what the item is, and what is said of others."
     whole = [change for change in changes if not change.lacks_image]
@@ -287,19 +287,19 @@ def moment(microseconds: int) -> datetime:
     "A creation time as a moment, UTC."
     return _EPOCH + timedelta(microseconds=microseconds)
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #8aff575e
 @lru_cache(10_000)
 def _second(seconds: int) -> str:
     "A second of time as 14 digits."
     return f"{moment(seconds * 1_000_000):%Y%m%d%H%M%S}"
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #a91c79eb
 def sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
     "What orders changes of an item as text."
     seconds, micros = divmod(change.at, 1_000_000)
     return f"{_second(seconds)}{micros:06d}{tie_of(change, window, place):015d}"
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #87ed01df
 def tie_of(change: Change, window: int, place: int) -> int:  # below 10**15
     "What orders changes of an item and a moment."
     return change.tie or change.tie_of_count or window % 10**9 * 10**6 + min(place, 999_999)
@@ -317,7 +317,7 @@ def put_table(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
     key = "/".join(filter(None, [prefix, table.schema, table.name, name]))
     client("s3").put_object(Bucket=bucket, Key=key, Body=body)
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #14abb97a
 def _free_name(when: datetime, names: set[str], step: int) -> str:
     "The name of a change file for a time, or for the next free millisecond: later ones (1) or earlier ones (-1)."
     while (name := change_name(when)) in names:
@@ -325,7 +325,7 @@ def _free_name(when: datetime, names: set[str], step: int) -> str:
     names.add(name)
     return name
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #adf8ce50
 def _late_name(oldest: int, newest: int, reaches: Mapping[str, int], names: set[str]) -> tuple[str, bool]:
     "The name of a file of older changes, before every file that may hold newer ones; whether it is to be kept in mind."
     begins = [parse_name(name).stamp for name, reach in reaches.items() if reach >= oldest]
@@ -334,7 +334,7 @@ def _late_name(oldest: int, newest: int, reaches: Mapping[str, int], names: set[
     when = moment(newest) if is_narrow else min([moment(oldest), *begins])
     return _free_name(when, names, -1), change_name(when) < newest_name
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #6cec8d18
 Row = tuple[Optional[str], Mapping[str, Any], str]  # Op, the columns, the change sequence
 
 
@@ -363,7 +363,7 @@ def _as_text(data: bytes) -> dict[str, str]:
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #fd3b71c2
 _AHEAD = 400 * 86_400 * 10**6  # microseconds: a change from so far ahead would make all others late for ever
 
 
@@ -397,7 +397,7 @@ def _read(
         raise keyless[0][0]
     return changes, [*unreadable, *(message for _, message in keyless)]
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #cf30daf8
 _CIRCLES = 5_000  # records that are kept because an older change may turn their order
 
 
@@ -455,7 +455,7 @@ def _in_their_order(
     facts = {"open": tuple(pending["open"]), "circles": tuple(pending["circles"][-_CIRCLES:])}
     return ordered, is_sure, {**facts, "doubts": [doubt] if doubt else []}
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #6992c45c
 _Ask = Callable[[Sequence[str]], str]  # which of several tables has this stream; "" where nobody knows
 
 
@@ -514,7 +514,7 @@ def _is_missed(
         is_new &= line["at"] > loaded
     return is_gap, is_new
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #8d8a9fae
 def _missed(
     changes: Sequence[Change],
     lines: np.ndarray,
@@ -549,7 +549,7 @@ def _missed(
     ]
     return missed[: max(0, _NAMED - len(before.missed))], len(missed)
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #90c0ff5b
 def _behind(line: np.void, before: Manifest, index: WindowIndex, words: str) -> Missed | None:
     "The change after a late one, if that does not lead to it."
     later = index.of_item(int(line["key"]), before.number)
@@ -561,7 +561,7 @@ def _behind(line: np.void, before: Manifest, index: WindowIndex, words: str) -> 
     key, moment, state, _, tie, _ = later[0].tolist()
     return key, moment, tie, state, words, before.number + 1, False
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #a57b2132
 def _still_missed(missed: Sequence[Missed], index: WindowIndex, window: int) -> list[Missed]:
     "Those that late changes have not settled."
     lines = np.array([(key, moment, before, 0, tie, 0) for key, moment, tie, before, *_ in missed], LINE)
@@ -573,7 +573,7 @@ def _still_missed(missed: Sequence[Missed], index: WindowIndex, window: int) -> 
     ]
     return [(*entry[:6], entry[6] and not moment) for entry, moment in unsettled]
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #74291141
 def _is_led_to(missed: Missed, lines: np.ndarray) -> bool:
     "Whether a change of its moment leaves the item as it found it, or one of a moment before it that came in pieces."
     _, moment, tie, state, *_ = missed
@@ -583,7 +583,7 @@ def _is_led_to(missed: Missed, lines: np.ndarray) -> bool:
     in_pieces = (previous["before"][1:] != previous["after"][:-1]).any()
     return bool((siblings["after"] == state).any() or in_pieces and (previous["after"] == state).any())
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #8148ea94
 def _counted_anew(before: Manifest, index: WindowIndex, window: int) -> tuple[list[Missed], int]:
     "Where more were missed than are named, and all that are named are settled: what is missed of all that is known."
     line = index.every(window)
@@ -610,7 +610,7 @@ def _columns(
     old_images = {name: kind for name, kind in earlier.items() if name.startswith("BI_")}
     return {**columns, **images, **old_images, **{column_name(name): "string" for name in metadata}}
 
-
+# %% ../../notebooks/15_stream/05_stage.ipynb #5a3887d2
 def _rows(
     changes: Sequence[Change], columns: Mapping[str, str], window: int, metadata: Sequence[str], is_declared: bool
 ) -> tuple[list[Row], Counter[str]]:  # and by attribute the values that fit no column, without undeclared ones

@@ -53,7 +53,7 @@ class Part:
 
     path = property(lambda self: re.sub("#[0-9]+$", "", self.file), doc="The file, without the number of its load.")
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #511a1f60
 @dataclass(frozen=True)
 class Copying:
     "The input of all tasks of a copy: what they share, and their pieces."
@@ -141,7 +141,7 @@ def _lake_rows(
     column[ROW] = pa.array(np.arange(first_row, first_row + rows))
     return pa.table({lake_column.name: column[lake_column.name] for lake_column in copying.stored})
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #4dff8251
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most one lake file's at a time."
     file, row_number = open_raw(part.url, part.path), part.first
@@ -165,7 +165,7 @@ def _write_copy(
     write_table(rows, f"{copying.out}/{name}", types, unique_columns(copying.keys), dict(copying.ids))
     return name
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #99222b79
 def copy_piece(
     piece: Sequence[Part],
     copying: Copying,
@@ -186,7 +186,7 @@ def encode_copying(copying: Copying) -> str:
     "The file that tasks read."
     return json.dumps(asdict(copying))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #ce91cbc0
 @lru_cache(4)
 def _load_copying(url: str) -> Copying:
     "Read it once per worker."
@@ -198,7 +198,7 @@ def _load_copying(url: str) -> Copying:
     stored |= {name: tuple(map(tuple, stored[name])) for name in ("schema", "ids")}
     return Copying(**stored, pieces=pieces)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #820968b7
 def copy_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of pieces in, a line of facts per piece out."
     copying = _load_copying(url)
@@ -211,7 +211,7 @@ def _is_data(name: str) -> bool:
     hidden = (part.startswith(".") or part.startswith("_") and "=" not in part for part in name.split("/"))
     return not any(hidden)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #5912ffb7
 def unmanaged_files(journal: Log) -> list[str]:  # below the folder, sorted
     "Files in the folder that readers read and that no commit of ours wrote."
     names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
@@ -263,7 +263,7 @@ def _adopted_name(name: str) -> str:
     # The zero sorts it before every change file.
     return f"{folder}{slash}0-adopted-{base}"
 
-
+# %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #239a1da0
 def cut_folders(
     files: LoadFiles,
     target_bytes: int,  # of a piece, before compression

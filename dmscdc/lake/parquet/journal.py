@@ -32,7 +32,7 @@ def name_prefix(number: int, attempt: str) -> str:
     "The prefix of an attempt's file names."
     return f"{number:012d}-{attempt}"
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #476aff79
 def commit_of(name: str) -> int | None:
     "The commit number in a file's name, None if the name is not ours."
     match = _OUR_NAME.match(name.rsplit("/", 1)[-1])
@@ -88,7 +88,7 @@ def _no_entry(place: str, error: Exception) -> str:
         "knows which files of the folder are the table's"
     )
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #0be8e353
 def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
@@ -98,14 +98,14 @@ def _lake_file(fields: Mapping[str, Any]) -> LakeFile:
     check_kinds(vars(file), kinds)
     return file
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #e895341d
 def decode(content: bytes) -> Entry:
     "An entry from its JSON."
     fields = json.loads(content)
     names = {key: tuple(fields[key]) for key in ("adds", "removes")}
     return Entry(**{**fields, **names, "files": tuple(_lake_file(file) for file in fields["files"])})
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #403360c4
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
     "Raise errors about the content of an entry as `MissingDataFile`, with its path."
@@ -241,12 +241,12 @@ def _each(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> N
         with ThreadPoolExecutor(store.at_once) as pool:
             list(pool.map(do, names))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3b907f69
 def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> None:
     "Deletes names; if the store prefers that, only those that the last listing showed."
     _each(store, store.delete, [name for name in names if not store.marks or name in listed])
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #c31f12ea
 def _switch(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
     store, folder, staging = journal.store, journal.folder, journal.aside
@@ -283,19 +283,19 @@ def _free(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are
 def _some(names: list[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #d2fcea98
 def _missing(folder: str, entry: Entry, names: list[str]) -> str:
     return (
         f"{folder}: commit {entry.number} lists {_some(names)}, which neither the folder nor its aside "
         "holds: somebody removed it by hand"
     )
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #79fc9329
 def _foreign(folder: str, names: list[str]) -> list[str]:
     words = "which no commit of ours wrote; readers that list this folder read more than the table"
     return [f"{folder} holds {_some(names)}, {words}"] if names else []
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #db94b1b3
 def recover(
     journal: TransactionLog,
     entry: Entry | None,  # the head, as its reader read it
@@ -314,7 +314,7 @@ def recover(
     strange, unknown = [name for name in names if commit_of(name) is None], _free(journal, entry)
     return _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #1cd7e572
 def inspect(
     journal: TransactionLog, entry: Entry | None
 ) -> tuple[list[str], bool]:  # what `recover` would say; would it act
@@ -347,13 +347,13 @@ def next_entry(
         number, attempt, before, tuple(file.name for file in adds), tuple(sorted(removed)), remaining + adds, facts
     )
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3112c7c4
 def roll_back(journal: TransactionLog, number: int, attempt: str) -> None:
     "Deletes an attempt's staged files. Only the attempt itself may, after losing or before its create."
     for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #9c30a535
 def _check_sizes(journal: TransactionLog, entry: Entry) -> None:
     "Refuses a file too large to copy, because it would block the table for ever."
     large = [file for file in entry.added if file.bytes > journal.store.largest]
@@ -424,7 +424,7 @@ def located(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
         )
     return {journal.store.path(places[file.name]): file for file in entry.files}
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #b6bbe968
 def whereabouts(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
     "The current locations of the entry's files, by the folder above their partition folders."
     places: dict[str, list[str]] = {}

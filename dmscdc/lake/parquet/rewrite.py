@@ -62,7 +62,7 @@ class Unit:
     rows: tuple[int, ...] = ()  # of each file by the journal; () if unknown
     sizes: tuple[int, ...] = ()  # bytes of each file, likewise
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #0d42162a
 @dataclass(frozen=True)
 class Work:
     "What all units of a commit have in common."
@@ -95,19 +95,19 @@ def encode_work(work: Any) -> str:
     "The file that tasks read: a `Work`, or an `Inserting` with its work."
     return json.dumps(asdict(work))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #d8f04d7a
 @lru_cache(4)
 def load_work(url: str) -> Work:
     "Read it once per worker."
     return _work(json.loads(get_text(url)))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #2ab8d9b2
 def _work(stored: dict[str, Any]) -> Work:
     "Convert a list from JSON."
     stored = _tuples(stored)
     return Work(**{**stored, "units": tuple(Unit(**unit) for unit in stored["units"])})
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #ad6895e2
 def _tuples(value: Any) -> Any:
     "JSON's lists as tuples, at every level."
     if isinstance(value, dict):
@@ -124,14 +124,14 @@ def _constant(text: str | None, type: pa.DataType, count: int) -> pa.Array:
     is_time = pa.types.is_date(type) or pa.types.is_timestamp(type)
     return pa.repeat(time_from(text, type) if is_time else pa.scalar(text).cast(type), count)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #65200b46
 def _coded(table: pa.Table, names: Sequence[str]) -> pa.Table:
     "The same rows with these columns dictionary-encoded."
     return pa.table(
         {name: table[name].dictionary_encode() if name in names else table[name] for name in table.column_names}
     )
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #8a9465f0
 def _decoded(table: pa.Table) -> pa.Table:
     "The same rows without dictionary encoding."
     plain = [
@@ -155,7 +155,7 @@ def _columns(have: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> di
             columns[name] = _constant(values[name], type, rows) if name in values else pa.nulls(rows, type)
     return columns
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #9907dc3e
 def read_rows(
     unit: Unit,
     work: Work,
@@ -180,7 +180,7 @@ def key_scalar(
         return pa.scalar(Decimal(value), kind)
     return pa.scalar(value).cast(kind) if kind == pa.date32() else pa.scalar(value, kind)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #a627a468
 def _range(unit: Unit, work: Work) -> ds.Expression | None:
     "The range of keys in the unit; None if unknown."
     import pyarrow.dataset as ds
@@ -224,7 +224,7 @@ def match(
         row_codes, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, right))
     return pc.fill_null(pc.index_in(row_codes, value_set=right), -1).to_numpy()
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #29d8dae3
 def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
     "One number for the columns so far and this one; null if a value is not in the batch."
     return pc.add(pc.multiply(code, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
@@ -236,11 +236,11 @@ def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.Chu
         return yes
     return pc.if_else(pa.array(mask), yes, no) if mask.any() else no
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #f941e8be
 def _flag(table: pa.Table, name: str) -> np.ndarray:
     return table[name].to_numpy().astype(bool)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cf358ee3
 def differs(before: pa.Table, after: pa.Table, names: Sequence[str]) -> np.ndarray:
     "Which rows of two equally long tables differ in one of these columns; null equals null."
     unequal_rows = np.zeros(before.num_rows, bool)
@@ -251,7 +251,7 @@ def differs(before: pa.Table, after: pa.Table, names: Sequence[str]) -> np.ndarr
         )
     return unequal_rows
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #1584080b
 def _values(
     stored: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
 ) -> dict[str, pa.ChunkedArray]:
@@ -278,7 +278,7 @@ def _died_before(stored: pa.Table, new: pa.Table) -> np.ndarray:
         )
     return pc.and_(is_earlier, pc.equal(stored[OP], "D")).to_numpy().astype(bool)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #5b0c1a73
 def apply_rows(
     stored: pa.Table,  # matched rows of the lake
     new: pa.Table,  # their batch rows, in the same order
@@ -317,14 +317,14 @@ def _replaced(done: UnitResult, rows: pa.Table, unit: Unit, work: Work) -> UnitR
     "Replace the unit's files by these rows."
     return replace(done, removes=unit.names, adds=tuple(_write_lake(rows, unit, work, done.bytes_read)))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #12faa533
 def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
     "Which rows come from a file whose rows the batch replaces."
     if not work.replaces:
         return np.zeros(keys.num_rows, bool)
     return pc.is_in(keys[FILE], value_set=pa.array(work.replaces)).to_numpy().astype(bool)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #b2ef93c6
 def _built(
     rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
 ) -> pa.Table:
@@ -344,7 +344,7 @@ def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
     write_table(table, url, work.types)
     return [url]
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #f2658b21
 def _size(unit: Unit) -> int:
     "Bytes of the unit's files. Raises `LakeDamaged` if they differ from the journal: a file was replaced."
     places = map(fs_and_path, unit.files)
@@ -395,7 +395,7 @@ def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
     "The values of a table of one row."
     return {name: in_python(row[name][0]) for name in row.column_names}
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #2cdc5d8f
 def changed_rows(
     stored: pa.Table,  # rows of the lake
     after: pa.Table,  # what they become
@@ -414,7 +414,7 @@ def changed_rows(
         samples.append(shown_row(kind, _as_shown(before), _as_shown(now), differing, work.keys))
     return tuple(samples)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #d52521e1
 def new_rows(
     rows: pa.Table,
     work: Work,
@@ -433,7 +433,7 @@ def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np
     has_moved = pc.and_(pc.fill_null(pc.equal(new[FIRST_OP], CAME), False), pc.not_equal(stored[OP], "D")).to_numpy()
     return has_moved & ~_flag(new, IS_INSERT) & differs(stored, after, source)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #da393ae3
 def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
     write = _flag(new, WRITE)
@@ -497,7 +497,7 @@ def hive_folder(
     quoted_values = (HIVE_NULL if value is None else quote(value, safe="") for value in values)
     return "/".join(f"{quote(name, safe='')}={value}" for name, value in zip(names, quoted_values))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #513e1b35
 def scalar_text(value: pa.Scalar) -> str | None:
     "A partition's value as a folder's name has it."
     if not value.is_valid:
@@ -521,7 +521,7 @@ class Inserting:
         "Of tasks: one for each file of the batch, and one for some files of moved rows."
         return len(self.pieces) + -(-len(self.moved) // _MOVED)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #a62cb525
 def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
     "Rows of a batch file that have values and were in no file of the table."
     work, matched = inserting.work, [read_lake(url) for url in inserting.matched]
@@ -550,7 +550,11 @@ def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:
         part = rows.take(indices)
         yield hive_folder(work.partition, [scalar_text(part[name][0]) for name in work.partition]), part
 
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #91375722
+#| export
 
+
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #bae88796
 def insert(
     piece: int,
     inserting: Inserting,
@@ -577,14 +581,14 @@ def _most(i: int) -> int:
     "Changed rows that the piece of this number shows: the first few are enough."
     return SAMPLE if i < 4 else 0
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #67a1c318
 def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts per unit out."
     work = load_work(url)
     for i in numbers_in(batches):
         yield facts_out(asdict(rewrite(work.units[i], work, _most(i))))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #51307687
 def insert_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of batch files in, a line of facts per file out."
     stored = json.loads(get_text(url))

@@ -112,7 +112,7 @@ def _to_work(
         keeps_partition=staging.journal.keeps_partition,
     )
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #56228ca9
 def _run_units(
     spark: SparkSession,
     work: Work,  # with its units
@@ -133,7 +133,7 @@ def _replaced_range(work: Work) -> LakeFile:
     "The keys of the rows that a batch of inserts replaces: any row of its files."
     return LakeFile("", "", 0, 0, (min(work.replaces), None), (max(work.replaces), None), ())
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0ce8bc24
 def rewrite_touched(
     spark: SparkSession,
     journal: Log,
@@ -190,7 +190,7 @@ def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schem
     fresh = fresh.select(*names)
     return fresh.unionByName(spark.read.schema(ddl(rows)).parquet(*moved).select(*names)) if moved else fresh
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #77d19092
 def rows_a_file(
     head: Entry,
     target_bytes: int,
@@ -311,7 +311,7 @@ class TaskTable(Protocol):
     def left_there(self) -> set[str]:
         "Files that the first commit removes."
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #085e08a3
 def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
     "Rewrite affected files, and write new rows."
     clock = Stopwatch()
@@ -365,7 +365,7 @@ def _stage_packed(
     adds, removed = described(staging, {name: name for name in done.adds}), set(done.removes)
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #b49e81f6
 def _to_thin(journal: TransactionLog, before: str) -> list[int]:  # numbers
     "Entries from before a time, except the newest, that still list files. A few are read, however many there are."
     numbers = journal.numbers()[:-1]
@@ -373,7 +373,7 @@ def _to_thin(journal: TransactionLog, before: str) -> list[int]:  # numbers
     begin = bisect_left(numbers, True, hi=end, key=lambda number: not journal.entry(number).is_thin)
     return numbers[begin:end]
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #8c6e240f
 def _base_of(
     table: ParquetTable,
     transaction: Transaction,
@@ -386,13 +386,13 @@ def _base_of(
         )
     return table.journal.entry(transaction.number - 1) if transaction.base else None
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #2f7c49a7
 def stage_position(table: TaskTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
     "A commit that only changes the position. Needs no Spark."
     staging, head = StagingDir(table.journal, transaction), table.base_of(transaction)
     return ParquetCommit(staging, head, count_rows(staging, head, [], []))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #22b095c4
 def _left_there(table: ParquetTable) -> set[str]:
     "Files that the first commit removes: those of a lost journal, and for a lake of 2019 files of others."
     journal = table.journal
@@ -415,7 +415,7 @@ def stage_rows(
     rows = count_rows(staging, head, adds, removed, rows)
     return ParquetCommit(staging, head, rows, clock, adds, removed, {"inserted": rows})
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #bb44b5fc
 def _stage_frame(
     table: ParquetTable, spark: SparkSession, frame: DataFrame, transaction: Transaction, rows: int, bytes: int
 ) -> ParquetCommit:
@@ -441,13 +441,13 @@ def _stage_unmanaged(
     done = UnitResult(opened=len(names), bytes_read=files.bytes, removes=tuple(sorted(names)))
     return ParquetCommit(staging, None, rows, clock, adds, names, done=done, unmanaged=names)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #1ca80199
 def _commit_in(journal: TransactionLog, number: int) -> Commit:
     "An entry whose files all exist. Raises `MissingDataFile`."
     with journal.reading(number):
         return to_commit(journal.entry(number))
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5ba17
 def _commit_at(table: ParquetTable, number: int) -> Commit:
     "A commit by its number; every entry of the journal stays."
     newest = table.journal.newest()
@@ -462,7 +462,7 @@ def _again(files: int, how: str) -> str:
     whose = "their" if is_plural else "its"
     return f"{files:,} file{'s' * is_plural} {how}, because {whose} bounds leave NaN out and readers miss it"
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #bc524ecd
 class ParquetTable:
     "A table of plain Parquet files; see `lake.table.LakeTable` for the interface."
 

@@ -106,7 +106,7 @@ def _fits(bound: Any, type: str) -> bool:
     except (pa.ArrowException, ValueError, ArithmeticError):
         return False
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #baa1e97f
 def check_bounds(
     files: Iterable[LakeFile],  # of the table
     keys: Sequence[str],  # the columns that identify a row
@@ -129,7 +129,7 @@ def _apart(low: Any, high: Any, other_low: Any, other_high: Any, type: str) -> b
     )
     return high_value < other_low_value or other_high_value < low_value
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #52ca6f02
 def candidates(
     files: Iterable[LakeFile],  # of the table
     ranges: Iterable[LakeFile],  # the staged batch's files
@@ -222,7 +222,7 @@ def unit(
     rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
     return Unit(urls, names, folder, sample_file.values, low, high, force, rows, sizes)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #1eed892b
 LARGEST = 256 << 20  # bytes of a file of another program that a task writes again
 
 
@@ -293,7 +293,7 @@ def _one_zero(column: Column) -> str:
     name = quoted(column.name)
     return f"if({name} = 0, cast(0 as {column.type}), {name}) as {name}" if column.type in ("float", "double") else name
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #ec177277
 def write_frame(
     staging: StagingDir,
     frame: DataFrame,  # rows of the lake
@@ -318,7 +318,7 @@ def write_frame(
         names = {name: name for name in names.values()}
     return described(staging, names)
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #513ee0c5
 def _named(staging: StagingDir, staged_name: str, kind: str, number: int) -> str:
     "The journal's name of a file that Spark wrote: its partition folders, then our name."
     folder = staged_name[len(kind) + 1 :].rpartition("/")[0]
@@ -385,7 +385,7 @@ def plain_files(
         files.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
     return commit, files
 
-
+# %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f29100f3
 def check_files(journal: TransactionLog, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
