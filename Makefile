@@ -1,9 +1,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+BASE   := $(VENV)/.base
 STAMP  := $(VENV)/.made
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DEMO   ?= ./demo
+,      := ,
+install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt --editable '.[$(1)]' || { \
+	  echo "uv could not install it; pip, which knows other settings, tries"; PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[$(1)]'; }
 
 .PHONY: help env demo lint quick test proof ci outputs fetched fresh jars pythons constraints torture mutants export readme release docs clean bench lab
 .DEFAULT_GOAL := help
@@ -13,17 +17,21 @@ help: ## this list
 
 env: $(STAMP) $(VENV)/spark.jsa ## everything that Python brings, in .venv, and the classes of Spark in one file
 
-$(STAMP): settings.ini setup.py pyproject.toml constraints.txt
+# What a user has; tests need more.
+$(BASE): settings.ini setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) was found: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@command -v java >/dev/null || { echo "Java 17 is needed for Spark and no java was found: apt-get install openjdk-17-jre-headless"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; exit 1; }
 	$(PIP) --upgrade pip uv
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt --editable '.[all,dev]' || { \
-	  echo "uv could not install it; pip, which knows other settings, tries"; PYTHONWARNINGS=ignore::UserWarning $(PIP) --build-constraint constraints.txt --editable '.[all,dev]'; }
+	@$(call install,all)
+	@touch $@
+
+$(STAMP): $(BASE)
+	@$(call install,all$(,)dev)
 	@! test -d .git || { git config core.hooksPath .ci/hooks && git config merge.nbdev-merge.driver '$(abspath $(BIN))/nbdev_merge %O %A %B %P'; }
 	@touch $@
 
-demo: $(STAMP) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake, the proof
+demo: $(BASE) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake, the proof
 	$(BIN)/dmscdc demo $(DEMO)
 
 # Parts that need nothing of each other run side by side, JOBS at once, the longest first; each prints what it has to say when it ends. A part of tests is
@@ -51,7 +59,7 @@ ARCHIVE := $(VENV)/spark.jsa
 BRIEF    = -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:SharedArchiveFile=$(abspath $(ARCHIVE)) -Xlog:disable
 demo test proof ci torture outputs: export JAVA_TOOL_OPTIONS := $(JAVA_TOOL_OPTIONS) $(BRIEF)
 
-$(ARCHIVE): $(STAMP)
+$(ARCHIVE): $(BASE)
 	@JAVA_TOOL_OPTIONS="$(filter-out $(BRIEF),$(JAVA_TOOL_OPTIONS)) -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" \
 	  $(BIN)/python -c "from dmscdc.spark.archive import write_archive; write_archive('$@')" || { echo "without it, Java starts as usual"; touch $@; }
 
@@ -159,7 +167,7 @@ release: $(STAMP) ## wheel and source of the version in settings.ini, checked an
 	  $(BIN)/uv pip install --quiet --python $$there/bin/python --constraint constraints.txt dist/*.whl && cd $$there && bin/dmscdc --version
 	@echo "next: git tag v$$(sed -n 's/^version = //p' settings.ini) && git push --tags"
 
-lab: $(STAMP) ## JupyterLab over the notebooks
+lab: $(BASE) ## JupyterLab over the notebooks
 	$(BIN)/jupyter lab notebooks
 
 bench: $(STAMP) ## the loads beside the usual recipe, as ratios

@@ -87,7 +87,7 @@ def main(changes: int) -> None:
                         f"{root}/landing",
                         f"{root}/lake",
                         f"sqlite:{root}/state.db",
-                        settle=0,
+                        quiet_period=0,
                         spark=lambda: spark,
                     )
                     assert done.verdict == "ok", done.words
@@ -119,7 +119,7 @@ def large(millions: int = 16) -> None:
                 write_csv(some, file, WriteOptions(include_header=False))
         begun = time.perf_counter()
         done = process_table(
-            str(T), f"{root}/landing", f"{root}/lake", f"sqlite:{root}/state.db", settle=0, spark=lambda: spark
+            str(T), f"{root}/landing", f"{root}/lake", f"sqlite:{root}/state.db", quiet_period=0, spark=lambda: spark
         )
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(

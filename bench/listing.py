@@ -145,7 +145,7 @@ def measure(where: Path, minutes: float) -> dict[str, float]:
 
     os.environ |= NEVER
     shutil.rmtree(where, ignore_errors=True)
-    config = Config("s3://shop/raw", str(where / "lake"), f"sqlite:{where}/state.db", settle=0)
+    config = Config("s3://shop/raw", str(where / "lake"), f"sqlite:{where}/state.db", quiet_period=0)
     tables, state, position = some_tables(TABLES), open_state(config.state), applied(FILES, minutes)
     for table in tables:
         state.put_settings(table, key="id")

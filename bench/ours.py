@@ -39,7 +39,9 @@ def main(raw: Path, out: Path, format: str = "parquet") -> None:
     folder, state, said, done = out / "landing" / TABLE.schema / TABLE.name, f"sqlite:{out}/state.db", {}, []
 
     def process() -> Processed:
-        return process_table(str(TABLE), str(out / "landing"), str(out / "lake"), state, settle=0, spark=lambda: spark)
+        return process_table(
+            str(TABLE), str(out / "landing"), str(out / "lake"), state, quiet_period=0, spark=lambda: spark
+        )
 
     open_state(state).put_settings(TABLE, key=("id",), format=format)
     for name, pattern in (("initial", "LOAD*"), ("incremental", "2*")):

@@ -69,7 +69,7 @@ def main(count: int, home: Path) -> None:
     figure(f"{count:,} rows written twice", time.perf_counter() - start)
     spark = open_session("bench", master="local[2]", conf={"spark.driver.memory": "2g"})
     open_state(places[2], places[0]).put_settings(TABLE, key="id")
-    process_table(str(TABLE), *places, settle=0, spark=lambda: spark)
+    process_table(str(TABLE), *places, quiet_period=0, spark=lambda: spark)
     asked, lake = ProofRequest(TABLE, *places, f"sqlite:{home / 'shop.db'}"), open_table("parquet", places[1], TABLE)
     with ExitStack() as stack:
         look = stack.enter_context(snapshot(address(asked.source)))

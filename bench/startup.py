@@ -34,7 +34,7 @@ COMMAND = "from dmscdc.cli.main import main; main()"
 
 def make_folder(folder: Path) -> tuple[FolderLanding, str]:
     "Settings, and what knows where the files lie."
-    write_config(folder, landing="landing", lake="lake", settle=0)
+    write_config(folder, landing="landing", lake="lake", quiet_period=0)
     config = read_config(folder)
     return FolderLanding(config.landing), config.lake
 

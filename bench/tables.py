@@ -70,7 +70,7 @@ def one_pass(folder: Path) -> tuple[float, str, str]:
         f"sqlite:{folder}/state.db",
         "--runs",
         folder / "runs",
-        "--settle",
+        "--quiet-period",
         "0",
     ]
     begun = time.time()

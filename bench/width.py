@@ -68,7 +68,7 @@ def measured(spark: SparkSession, columns: int) -> dict[str, float]:
         raw = landing(Path(folder, "landing"), columns)
         past, state, lake = open_changelog(raw, TABLE), f"sqlite:{folder}/state.db", f"{folder}/direct"
         first = landed(upto(past, "load"))
-        session = {"spark": lambda: spark, "settle": 0}
+        session = {"spark": lambda: spark, "quiet_period": 0}
 
         def load(way: str) -> None:
             at = f"sqlite:{folder}/{way}.db"

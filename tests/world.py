@@ -88,7 +88,7 @@ class World:
 
     def go(self, **more: Any) -> Processed:
         "One table done once."
-        given = {"settle": 0, "run": "test", "spark": lambda: self.spark, "format": FORMAT, **more}
+        given = {"quiet_period": 0, "run": "test", "spark": lambda: self.spark, "format": FORMAT, **more}
         done = process_table(*self.places, **given)
         assert balance_of(done.rows) == 0 and done.rows["keys"] == sum(done.rows[name] for name in COUNTED), done.rows  # as the job's notebook does
         return done

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .answer import Answer, answer_of
 from ..changes.schema import FILE, ROW, as_stored
-from ..cli.ask import answer_as_of, asked, lives, lives_where, lost_of
+from ..cli.ask import answer_as_of, asked, in_key_order, lives, lives_where, lost_of
 from ..cli.options import moment_of
 from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
@@ -131,7 +131,7 @@ class Table:
             frame = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
             return Answer(self.name, frame if limit is None else frame.limit(limit))
         head, files = plain
-        rows = as_stored(lake_table(head.schema, files, limit), head.op_column)
+        rows = in_key_order(as_stored(lake_table(head.schema, files, limit), head.op_column), head.key)
         return Answer(self.name, rows, (f"commit {head.number}",))
 
     @in_python()

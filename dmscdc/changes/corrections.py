@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from .options import ReadOptions, is_change_file
 from .read import BEFORE_IMAGE
-from .schema import OP, UNLOGGED, unlogged_list
+from .schema import OP, UNAVAILABLE, unavailable_list
 from ..errors import Refused
 
 # %% auto #0
-__all__ = ['current_name', 'current_names', 'lacks_op', 'with_op', 'may_lack_values', 'with_unlogged']
+__all__ = ['current_name', 'current_names', 'lacks_op', 'with_op', 'may_lack_values', 'with_unavailable']
 
 # %% ../../notebooks/05_changes/15_corrections.ipynb #d5478c15
 def current_name(
@@ -67,15 +67,15 @@ def with_op(rows: pa.Table) -> pa.Table:
 # %% ../../notebooks/05_changes/15_corrections.ipynb #c2865408
 def may_lack_values(path: str, options: ReadOptions) -> bool:
     "Whether rows of a file may lack values: a change file of a table for which somebody has said so."
-    return bool(options.marker or options.unlogged) and is_change_file(path)
+    return bool(options.marker or options.unavailable) and is_change_file(path)
 
 # %% ../../notebooks/05_changes/15_corrections.ipynb #a46df955
-def _unlogged_nulls(rows: pa.Table, options: ReadOptions) -> dict[str, pa.Array]:
+def _unavailable_nulls(rows: pa.Table, options: ReadOptions) -> dict[str, pa.Array]:
     "Nulls that mean that the log had no value: by column, the updates that lack its value."
     if OP not in rows.column_names:
         return {}
-    names = [name for name in options.unlogged if name in rows.column_names]
-    if "*" in options.unlogged:
+    names = [name for name in options.unavailable if name in rows.column_names]
+    if "*" in options.unavailable:
         names = rows.column_names
     # An insert has all its values, and a delete needs none.
     updates = pc.fill_null(pc.equal(rows[OP], "U"), False)
@@ -83,17 +83,17 @@ def _unlogged_nulls(rows: pa.Table, options: ReadOptions) -> dict[str, pa.Array]
     return {name: mask for name, mask in masks.items() if pc.any(mask).as_py()}
 
 # %% ../../notebooks/05_changes/15_corrections.ipynb #ba6dd107
-def with_unlogged(
+def with_unavailable(
     rows: pa.Table,  # with `Op`
     marked: Mapping[str, pa.Array],  # by column: rows with the marker
     options: ReadOptions,
-    unlogged: set[str],  # receives the columns of which some values are not there
+    unavailable: set[str],  # receives the columns of which some values are not there
 ) -> pa.Table:  # with the list of those of each row
     "The rows, and what each lacks."
-    nulls = _unlogged_nulls(rows, options)
+    nulls = _unavailable_nulls(rows, options)
     masks = {}
     for name in rows.column_names:
         if lacking := [by_name[name] for by_name in (marked, nulls) if name in by_name]:
             masks[name] = reduce(pc.or_, lacking)
-    unlogged |= set(masks)
-    return rows.append_column(UNLOGGED, unlogged_list(masks, rows.num_rows))
+    unavailable |= set(masks)
+    return rows.append_column(UNAVAILABLE, unavailable_list(masks, rows.num_rows))

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .corrections import current_names, lacks_op, may_lack_values, with_op, with_unlogged
+from .corrections import current_names, lacks_op, may_lack_values, with_op, with_unavailable
 from .csv_file import MARKED, TEXT, Skipped, head_of, opened, read_rows, unmarked, without_first
 from .csv_fit import Misfits, added_misfits
 from .csv_layout import CsvLayout, layout_of
 from .csv_values import typed
 from .options import ReadOptions, version_at
-from .schema import OP, UNLOGGED, UNLOGGED_IN, WAY
+from .schema import OP, UNAVAILABLE, UNAVAILABLE_IN, WAY
 from ..errors import Unreadable
 from ..landing.files import printable
 from ..storage.filesystem import new_fs_and_path
@@ -62,7 +62,7 @@ class _Reading:
     skipped: Skipped = field(default_factory=dict)
     written: int = 0  # rows of the file, the header among them
     bad: list[BadRow] = field(default_factory=list)
-    unlogged: set[str] = field(default_factory=set)  # columns of which some values were not in the source's log
+    unavailable: set[str] = field(default_factory=set)  # columns of which some values were not in the source's log
     every_bad: list[BadRow] = field(default_factory=list)  # of all files that are read together
 
     def note(self, number: int, reason: str, text: str) -> None:
@@ -209,7 +209,7 @@ def _corrected(reading: _Reading, arrays: Sequence[pa.Array], masks: Mapping[str
         return rows
     # Found under the name that the file has, told under that of today.
     marked = {current[names.index(name)]: mask for name, mask in masks.items()}
-    return with_unlogged(rows, marked, reading.options, reading.unlogged)
+    return with_unavailable(rows, marked, reading.options, reading.unavailable)
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #16d628d5
 def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
@@ -257,8 +257,8 @@ def write_parquet(
         for batch in read_rows(url, path, options, len(layout.columns), reading.skipped):
             file.write_table(_typed_rows(reading, batch))
         file.write_table(_typed_rows(reading, empty))  # what was skipped at the end
-        if UNLOGGED in schema.names:
-            file.add_key_value_metadata({UNLOGGED_IN: json.dumps(sorted(reading.unlogged)).encode()})
+        if UNAVAILABLE in schema.names:
+            file.add_key_value_metadata({UNAVAILABLE_IN: json.dumps(sorted(reading.unavailable)).encode()})
     return _with_texts(url, reading)
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #a5dcaaef
@@ -276,4 +276,4 @@ def first_rows(
     rows = _typed_rows(reading, next(batches, _no_rows(layout)))
     if bad is not None:
         bad += _with_texts(url, reading, is_whole=False)
-    return rows.drop_columns([UNLOGGED]) if UNLOGGED in rows.column_names else rows
+    return rows.drop_columns([UNAVAILABLE]) if UNAVAILABLE in rows.column_names else rows

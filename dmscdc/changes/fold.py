@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnGroups, sequence_span
-from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
+from .schema import FILE, OP, ROW, UNAVAILABLE, Schema, is_unavailable, unavailable_names
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
@@ -181,7 +181,7 @@ class FoldResult:
     deletes: int = 0
     by_file: Mapping[str, Sequence[int]] = field(default_factory=dict)  # path -> these three of each file
     renamed: int = 0  # rows that came from another key
-    unlogged: int = 0  # values that were not in the source's log
+    unavailable: int = 0  # values that were not in the source's log
     bad: int = 0  # rows that cannot be applied
     first_bad: BadChange | None = None
     first_image: Place | None = None  # of an insert with a before image, which DMS writes for updates only
@@ -257,7 +257,7 @@ def _batch_rows(
     # Columns that the same files carry take their values from the same change; one whose value the log of some changes
     # did not have is a set of its own.
     for i, (carrying, names) in enumerate(how.sets):
-        source = newest_carrier(chains, upserts & ~is_unlogged(changes, names[0])[order], groups, carrying)
+        source = newest_carrier(chains, upserts & ~is_unavailable(changes, names[0])[order], groups, carrying)
         batch |= {name: pick(changes[name], order, source) for name in names if name not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
     ordered = [OP, *[column.name for column in how.schema], FILE, ROW]
@@ -430,7 +430,7 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     lacking: dict[Place, list[str]] = {}
     for groups, names in how.sets:
         is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
-        is_carried = is_carried & ~is_unlogged(changes, names[0])
+        is_carried = is_carried & ~is_unavailable(changes, names[0])
         # A column that is new to the table has values only from the first file on that carries it.
         since = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
         is_later = pc.greater(changes[NAME], since).to_numpy() if since else np.zeros(changes.num_rows, bool)
@@ -469,7 +469,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     unproven = changes.num_rows - proven
     renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
-    facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(is_new))}
+    facts |= {"by_file": by_file, "unavailable": _count_unavailable(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
@@ -493,12 +493,12 @@ def _by_file(changes: pa.Table) -> dict[str, list[int]]:  # path -> inserts, upd
     return by_path
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #3ab60bf9
-def _count_unlogged(changes: pa.Table) -> int:
+def _count_unavailable(changes: pa.Table) -> int:
     "The values that rows lack because the log did not have them."
-    if UNLOGGED not in changes.column_names:
+    if UNAVAILABLE not in changes.column_names:
         return 0
-    lists = pc.value_counts(changes[UNLOGGED].drop_null()).to_pylist()
-    return sum(len(unlogged_names(entry["values"])) * entry["counts"] for entry in lists)
+    lists = pc.value_counts(changes[UNAVAILABLE].drop_null()).to_pylist()
+    return sum(len(unavailable_names(entry["values"])) * entry["counts"] for entry in lists)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6dc04c4b
 def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:

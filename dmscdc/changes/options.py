@@ -39,7 +39,7 @@ class ReadOptions:
     more: tuple[str, ...] = ()  # columns behind those of the source, made by rules: AR_H_CHANGE_SEQ, BI_id
     inserts: bool = False  # change files without `Op`, of either format, hold inserts only (CdcInsertsOnly)
     marker: str = ""  # text of a value that the source's log did not have (CsvNoSupValue); "" for none
-    unlogged: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
+    unavailable: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
     renamed: tuple[str, ...] = ()  # columns that got another name, in either format: old, new, old, new, in order
 
 # %% ../../notebooks/05_changes/10_options.ipynb #67b192d3
@@ -62,7 +62,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "more": (list, tuple),
     "inserts": bool,
     "marker": str,
-    "unlogged": (list, tuple),
+    "unavailable": (list, tuple),
     "renamed": (list, tuple),
 }
 
@@ -86,14 +86,19 @@ def _schema(pairs: Iterable[Sequence[str]]) -> Schema:
     return tuple(Column(*pair) for pair in pairs)
 
 # %% ../../notebooks/05_changes/10_options.ipynb #46b2284a
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    "Settings by today's names: states and commits before 1.0 say `unlogged`."
+    return {{"unlogged": "unavailable"}.get(name, name): value for name, value in settings.items()}
+
+
 def options_from(
     columns: Iterable[Sequence[str]] = (),  # the table's definition: name and type of each
     settings: Mapping[str, Any] | None = None,  # what a person has set, with `versions` of the definition
     before: Mapping[str, Any] | None = None,  # as a commit keeps it
 ) -> ReadOptions:
     "The options of a table: what a person has set, else what the newest commit was read with."
-    committed = dict(before or {})
-    settings = dict(settings or {})
+    committed = _renamed(before or {})
+    settings = _renamed(settings or {})
     old_columns = committed.pop("columns", ())
     old_versions = committed.pop("versions", ())
     versions = settings.pop("versions", ())

@@ -24,7 +24,7 @@ from dmscdc.changes.schema import (
     OP,
     ROW,
     STANDARD,
-    UNLOGGED,
+    UNAVAILABLE,
     Column,
     Footer,
     Schema,
@@ -36,7 +36,7 @@ from dmscdc.changes.schema import (
     promised_nulls,
     read_pieces,
     stored,
-    unlogged_pattern,
+    unavailable_pattern,
 )
 from ..errors import Refused
 from ..landing.advice import Advice
@@ -172,13 +172,13 @@ def change_files(
     all_names = {column.name for column in schema}
     carried = [(all_names if is_whole else set(names), group) for (names, is_whole), group in groups.items()]
     # A column whose value a log may lack is a set of its own, with what is computed from it.
-    unlogged = {name for footer in footers for name in footer.unlogged}
+    unavailable = {name for footer in footers for name in footer.unavailable}
     sets: dict[tuple[tuple[int, ...], str], list[str]] = {}
     for column in schema:
         carrying = tuple(group for names, group in carried if column.name in names)
         source = source_of(column)
-        sets.setdefault((carrying, source if source in unlogged else ""), []).append(column.name)
-    # The unlogged column stands first in its set, because the fold looks at the first.
+        sets.setdefault((carrying, source if source in unavailable else ""), []).append(column.name)
+    # The unavailable column stands first in its set, because the fold looks at the first.
     ordered = ((carrying, sorted(names, key=source.__ne__)) for (carrying, source), names in sets.items())
     column_sets = tuple((carrying, tuple(names)) for carrying, names in ordered)
     return ChangeFiles(tuple(footers), urls, schema, place, column_sets, before_images(list(all_names), key, load))
@@ -211,10 +211,10 @@ def value_of(
 def logs(
     names: Sequence[str],  # of a set of `ChangeFiles`
 ) -> SparkColumn:
-    "Whether a row of a frame with `_cdc_unlogged` has the values of these columns."
+    "Whether a row of a frame with `_cdc_unavailable` has the values of these columns."
     from pyspark.sql import functions as F
 
-    return ~F.coalesce(F.col(UNLOGGED).contains(unlogged_pattern(names[0])), F.lit(False))
+    return ~F.coalesce(F.col(UNAVAILABLE).contains(unavailable_pattern(names[0])), F.lit(False))
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-016
 def _path_of(
@@ -271,14 +271,14 @@ def read_group(
     footers: Sequence[Footer],  # of files with the same columns
     urls: Mapping[str, str],  # path below the table's folder -> where Spark opens it
     schema: Schema,  # the source's columns as the lake will hold them
-) -> DataFrame:  # Op, the lake's columns, _cdc_file, _cdc_row, base name, _cdc_unlogged where there is one
+) -> DataFrame:  # Op, the lake's columns, _cdc_file, _cdc_row, base name, _cdc_unavailable where there is one
     "Read files with the same columns, each row with its file and row number."
     from pyspark.sql import functions as F
 
     carried = [column for column in footers[0].schema if not column.of]
     file = {column.name: column.type for column in carried}
     natural = tuple(Column(column.name, "int" if column.type == "time" else column.type) for column in carried)
-    marks = (Column(UNLOGGED, "string"),) * any(footer.is_marked for footer in footers)
+    marks = (Column(UNAVAILABLE, "string"),) * any(footer.is_marked for footer in footers)
     frame = spark.read.schema(ddl((*natural, *marks))).parquet(*[read_url(urls[footer.path]) for footer in footers])
     op = F.col(OP) if OP in file else F.lit(None).cast("string")
     read = _place_of(frame)

@@ -19,7 +19,7 @@ from threading import Lock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .corrections import current_name, current_names, lacks_op, may_lack_values, with_op, with_unlogged
+from .corrections import current_name, current_names, lacks_op, may_lack_values, with_op, with_unavailable
 from .csv_file import Fields, head_of
 from .csv_layout import CsvLayout, layout_of
 from .csv_rows import BadRow, write_parquet
@@ -27,8 +27,8 @@ from .options import ReadOptions, is_csv
 from dmscdc.changes.schema import (
     OP,
     STANDARD,
-    UNLOGGED,
-    UNLOGGED_IN,
+    UNAVAILABLE,
+    UNAVAILABLE_IN,
     open_raw,
     plain,
     promised_nulls,
@@ -44,31 +44,31 @@ def needs_rewrite(url: str, path: str, options: ReadOptions) -> bool:
     "Whether a file cannot be read as it is: CSV, or Parquet that lacks `Op` or values, as a person has told us."
     if is_csv(path):
         return True
-    may_lack = bool(options.unlogged) and may_lack_values(path, options)
+    may_lack = bool(options.unavailable) and may_lack_values(path, options)
     if not (options.inserts or options.renamed or may_lack):
         return False
     file = open_raw(url, path)
     names = file.schema_arrow.names
     if lacks_op(path, names, options) or current_names(path, names, options) != names:
         return True
-    return may_lack_values(path, options) and _has_unlogged(file, options)
+    return may_lack_values(path, options) and _has_unavailable(file, options)
 
 # %% ../../notebooks/05_changes/17_rewrite.ipynb #a268fb3b
-def _has_unlogged(file: pq.ParquetFile, options: ReadOptions) -> bool:
+def _has_unavailable(file: pq.ParquetFile, options: ReadOptions) -> bool:
     "Whether there may be a null in a column in which it means that the log had no value."
     carried = file.schema_arrow.names
     if len(set(carried)) < len(carried):  # refused as it is
         return False
-    names = [name for name in carried if current_name(name, options.renamed) in options.unlogged]
+    names = [name for name in carried if current_name(name, options.renamed) in options.unavailable]
     # By the footer alone, without reading a row; a column without a count may have one.
-    counts = promised_nulls(file, carried if "*" in options.unlogged else names)
+    counts = promised_nulls(file, carried if "*" in options.unavailable else names)
     return any(count != 0 for count in counts.values())
 
 # %% ../../notebooks/05_changes/17_rewrite.ipynb #8da7b850
 def _rewrite_parquet(url: str, path: str, options: ReadOptions, target: str) -> None:
     "Write a Parquet file again: names of today, `Op` where it is one of inserts, else what each row lacks."
     file = open_raw(url, path)
-    unlogged: set[str] = set()
+    unavailable: set[str] = set()
     fs, place = new_fs_and_path(target)
 
     def corrected(rows: pa.Table) -> pa.Table:
@@ -76,14 +76,14 @@ def _rewrite_parquet(url: str, path: str, options: ReadOptions, target: str) -> 
         if lacks_op(path, rows.column_names, options):
             return with_op(rows)
         may_lack = OP in rows.column_names and may_lack_values(path, options)
-        return with_unlogged(rows, {}, options, unlogged) if may_lack else rows
+        return with_unavailable(rows, {}, options, unavailable) if may_lack else rows
 
     schema = corrected(plain(file.schema_arrow.empty_table())).schema
     with pq.ParquetWriter(place, schema, filesystem=fs, store_schema=False) as writer:
         for rows in read_pieces(file, path, file.schema_arrow.names, range(file.num_row_groups), 65_536):
             writer.write_table(corrected(rows))
-        if UNLOGGED in schema.names:
-            writer.add_key_value_metadata({UNLOGGED_IN: json.dumps(sorted(unlogged)).encode()})
+        if UNAVAILABLE in schema.names:
+            writer.add_key_value_metadata({UNAVAILABLE_IN: json.dumps(sorted(unavailable)).encode()})
 
 # %% ../../notebooks/05_changes/17_rewrite.ipynb #7f84b8f2
 @dataclass(frozen=True)

@@ -26,13 +26,14 @@ from ..landing.files import WHOLE_ROWS, for_shell
 from ..storage.filesystem import fetched, fs_and_path
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNLOGGED', 'UNLOGGED_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS', 'AWAY',
-           'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type', 'arrow_type',
-           'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw', 'check_nulls', 'plain',
-           'read_raw', 'read_pieces', 'lake_damage', 'open_lake_file', 'read_lake', 'stored_names', 'as_stored',
-           'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of', 'read_footer', 'read_footers',
-           'unlogged_list', 'unlogged_names', 'unlogged_pattern', 'is_unlogged', 'wider', 'Evolution', 'check_names',
-           'holds_sequence', 'stored', 'evolve', 'check_same', 'by_policy', 'check_case']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNAVAILABLE', 'UNAVAILABLE_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS',
+           'AWAY', 'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type',
+           'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw',
+           'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake_file', 'read_lake',
+           'stored_names', 'as_stored', 'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of',
+           'read_footer', 'read_footers', 'unavailable_list', 'unavailable_names', 'unavailable_pattern',
+           'is_unavailable', 'wider', 'Evolution', 'check_names', 'holds_sequence', 'stored', 'evolve', 'check_same',
+           'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -51,7 +52,10 @@ Schema = tuple[Column, ...]
 OP, FILE, ROW = "Op", "_cdc_file", "_cdc_row"
 NO_OP = "none"  # in place of the name of a lake's operation column: the lake has none
 _SPARKS = "_tmp_metadata_row_index"  # where Spark puts a row's number while it reads
-UNLOGGED, UNLOGGED_IN = "_cdc_unlogged", b"dmscdc.unlogged"  # of a file that we have made, see `changes/corrections`
+UNAVAILABLE, UNAVAILABLE_IN = (
+    "_cdc_unavailable",
+    b"dmscdc.unavailable",
+)  # of a file that we have made, see `changes/corrections`
 OURS: Schema = (Column(OP, "string"), Column(FILE, "string"), Column(ROW, "bigint"))
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-009
@@ -156,7 +160,7 @@ class Footer:
     rows: int  # number of rows
     bytes: int  # size of the rows before compression, see `size_of`
     groups: tuple[int, ...] = ()  # rows of each row group
-    unlogged: tuple[str, ...] = ()  # columns of which some values were not in the source's log
+    unavailable: tuple[str, ...] = ()  # columns of which some values were not in the source's log
     is_marked: bool = False  # it has a column that says which values these are
     is_whole: bool = False  # its rows are whole: a column that it lacks is null, and does not keep its value
 
@@ -567,13 +571,13 @@ def read_footer(
     schema = _check_types(path, file.schema_arrow)
     meta = file.metadata
     notes = meta.metadata or {}
-    is_marked = UNLOGGED_IN in notes
+    is_marked = UNAVAILABLE_IN in notes
     if is_marked:  # our own column is none of the source's
-        schema = tuple(column for column in schema if column.name != UNLOGGED)
-    unlogged = tuple(json.loads(notes.get(UNLOGGED_IN, "[]")))
+        schema = tuple(column for column in schema if column.name != UNAVAILABLE)
+    unavailable = tuple(json.loads(notes.get(UNAVAILABLE_IN, "[]")))
     rows = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
     size = size_of(file, path, url)
-    return Footer(path, schema, meta.num_rows, size, rows, unlogged, is_marked, WHOLE_ROWS in notes)
+    return Footer(path, schema, meta.num_rows, size, rows, unavailable, is_marked, WHOLE_ROWS in notes)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-023
 def read_footers(
@@ -589,7 +593,7 @@ def read_footers(
 _BOUND = "\x1f"  # around each name in such a list; no name holds it
 
 
-def unlogged_list(
+def unavailable_list(
     masks: Mapping[str, pa.Array],  # by column: the rows without its value
     rows: int,
 ) -> pa.ChunkedArray:  # of text, null for a row that has all its values
@@ -601,28 +605,28 @@ def unlogged_list(
     return lists
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #d2bd9191
-def unlogged_names(
+def unavailable_names(
     text: str | None,  # of such a list
 ) -> list[str]:
     "The columns that it names."
     return [name for name in (text or "").split(_BOUND) if name]
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #78e748c5
-def unlogged_pattern(
+def unavailable_pattern(
     name: str,  # of a column
 ) -> str:
     "The text that a list with this column holds."
     return f"{_BOUND}{name}{_BOUND}"
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #5579c87a
-def is_unlogged(
+def is_unavailable(
     rows: pa.Table,  # with such a list, or without
     name: str,  # of a column
 ) -> np.ndarray:  # True for a row without its value
     "Which rows lack a value because the log did not have it."
-    if UNLOGGED not in rows.column_names:
+    if UNAVAILABLE not in rows.column_names:
         return np.zeros(rows.num_rows, bool)
-    return pc.fill_null(pc.match_substring(rows[UNLOGGED], unlogged_pattern(name)), False).to_numpy(False)
+    return pc.fill_null(pc.match_substring(rows[UNAVAILABLE], unavailable_pattern(name)), False).to_numpy(False)
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-026
 _LADDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))

@@ -42,7 +42,7 @@ from dmscdc.changes.schema import (
     OP,
     OURS,
     ROW,
-    UNLOGGED,
+    UNAVAILABLE,
     WAY,
     Column,
     Footer,
@@ -177,8 +177,8 @@ def read_file(
     texts = {FILE: file.path, NAME: file.path.rpartition("/")[2], KIND: file.kind}
     place = {name: pa.repeat(text, count) for name, text in texts.items()}
     place |= {ROW: pa.array(np.arange(count)), GROUP: pa.repeat(pa.scalar(file.group, pa.int32()), count)}
-    if UNLOGGED in have.column_names:
-        place[UNLOGGED] = have[UNLOGGED]
+    if UNAVAILABLE in have.column_names:
+        place[UNAVAILABLE] = have[UNAVAILABLE]
     op = lake_values(have, OURS[:1], file.path)
     changes = pa.table({**op, **lake_values(have, schema, file.path), **place})
     # Rows that do not count are left out last, so that a row keeps its number in the file.

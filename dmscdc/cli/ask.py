@@ -5,6 +5,7 @@
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-003
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'read_how', 'lives', 'lives_where', 'history', 'TableQuestion',
-           'asked', 'refusals', 'answering', 'answer_as_of', 'as_of_command', 'after_lake', 'feed_command',
-           'scd2_command']
+__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'read_how', 'lives', 'lives_where', 'key_or_conditions', 'history',
+           'TableQuestion', 'asked', 'refusals', 'answering', 'answer_as_of', 'in_key_order', 'as_of_command',
+           'after_lake', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def key_of(
@@ -180,6 +181,8 @@ def _save(
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-013
 _SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. What a row was before is not known then"
 _WHERE = "What a row had: 'price >= 100', 'name = Sample%'; repeat for several, which must hold at once"
+_TYPED = "id=1001, the row's whole key; or what rows had: 'price >= 100' 'name=Sample%', which must hold at once"
+_Typed = Annotated[Optional[list[str]], typer.Argument(metavar="[CONDITION]...", help=_TYPED)]
 _Where = Annotated[Optional[list[str]], typer.Option(help=_WHERE)]
 _LIVES = 10  # rows of a search whose lives are told
 
@@ -207,9 +210,27 @@ def lives_where(
     return audits, [*dict.fromkeys(words), *[cut] * (len(rows) > _LIVES)]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #80c470c4
+def key_or_conditions(
+    config: Config,
+    table: str,  # schema.table
+    conditions: Sequence[str],  # as they were typed behind the table
+) -> tuple[list[str], list[str]]:  # the parts of a whole key, or else the conditions
+    "What `id=1001` means: where the columns are those of the key it names the row, else it says what rows had."
+    pairs = [text.partition("=") for text in conditions if not re.search(r"[<>!%]", text)]
+    names = {name.strip() for name, sign, _ in pairs if sign}
+    lake, item = table_of(config, table)
+    head = lake.head()
+    key = head.key if head else item.key
+    is_key = len(names) == len(conditions) and names == set(key or names)
+    if is_key:
+        return [f"{name.strip()}={value.strip()}" for name, _, value in pairs], []
+    return [], list(conditions)
+
+
 def history(
     config: Config,
     table: Name,
+    conditions: _Typed = None,
     key: Annotated[Optional[list[str]], typer.Option(help="Of the row: id=1001; repeat for several columns")] = None,
     where: _Where = None,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
@@ -221,8 +242,13 @@ def history(
 ) -> None:
     "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
     without_pandas()
-    if bool(key) == bool(where):
-        raise ValueError("name the row: --key id=1001, or what it had: --where 'price > 100'")
+    if conditions and not (key or where):
+        key, where = key_or_conditions(config, table, conditions)
+    elif conditions and where and not key:
+        where = [*conditions, *where]
+    elif conditions or bool(key) == bool(where):
+        line = f"dmscdc history {for_shell(table)}"
+        raise ValueError(f"name the row: {line} id=1001; or what it had: {line} 'price > 100'")
     file_to_write(svg, "--svg")
     file_to_write(html, "--html")
     texts = {"since": since, "until": until}
@@ -386,7 +412,22 @@ def answer_as_of(
     from dmscdc.history.questions import conditions_of, only
 
     conditions = conditions_of(where)
-    return only(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
+    answer = only(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
+    return replace(answer, rows=in_key_order(answer.rows, question.key))
+
+
+def in_key_order(
+    rows: pa.Table | DataFrame,  # a frame stays as it is: who shows its first rows sorts these
+    key: Sequence[str],  # () for a table without one: then the order of the files
+) -> pa.Table | DataFrame:
+    "Rows as a person looks for them."
+    import pyarrow as pa
+
+    if not isinstance(rows, pa.Table):
+        return rows
+    with suppress(pa.ArrowNotImplementedError):  # a type that has no order
+        return rows.sort_by([(name, "ascending") for name in key or ("_cdc_file", "_cdc_row")])
+    return rows
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #008ffb88
 def _answer_whole(
@@ -423,20 +464,21 @@ def _answer_whole(
 def _shown(
     answer: AsOf,
     rows: pa.Table | DataFrame,  # the answer's, or what was written of them
+    key: Sequence[str],  # of the table
 ) -> dict[str, Any]:  # plain values, of at most 20 rows
     "The facts of an answer, to show."
     names = ("engine", "position", "clock", "begins", "gaps", "left_out")
     facts = {name: getattr(answer, name) for name in names}
     if answer.engine == "Arrow":
         return {**facts, "rows": rows.num_rows, "first": _first_of_arrow(rows)}
-    return {**facts, "rows": rows.count(), "first": _first_of_spark(rows)}
+    return {**facts, "rows": rows.count(), "first": _first_of_spark(rows, key)}
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #fe82c90c
 def _first_of_arrow(rows: pa.Table) -> list[dict[str, str | None]]:
     "The first rows, as texts."
     from dmscdc.changes.schema import in_python
 
-    head = rows.sort_by([("_cdc_file", "ascending"), ("_cdc_row", "ascending")]).slice(0, 20)
+    head = rows.slice(0, 20)
     values = [[_text_of(in_python(value)) for value in column] for column in head.columns]
     return [dict(zip(head.column_names, row)) for row in zip(*values)]
 
@@ -449,7 +491,7 @@ def _text_of(value: object) -> str | None:
     return None if value is None else str(bytearray(value) if isinstance(value, bytes) else value)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #5638235b
-def _first_of_spark(rows: DataFrame) -> list[dict[str, str | None]]:
+def _first_of_spark(rows: DataFrame, key: Sequence[str]) -> list[dict[str, str | None]]:
     "The same of a frame of Spark."
     from pyspark.sql import functions as F
 
@@ -458,7 +500,7 @@ def _first_of_spark(rows: DataFrame) -> list[dict[str, str | None]]:
     times = {
         column: F.col(quoted(column)).cast("string") for column, kind in rows.dtypes if kind.startswith("timestamp")
     }
-    head = rows.orderBy("_cdc_file", "_cdc_row").limit(20)
+    head = rows.orderBy(*[quoted(name) for name in key or ("_cdc_file", "_cdc_row")]).limit(20)
     head = (head.withColumns(times) if times else head).collect()  # some are none in Python
     return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in head]
 
@@ -474,6 +516,7 @@ _TimeColumn = Annotated[str, typer.Option(help=_CLOCK)]
 def as_of_command(
     config: Config,
     table: Name,
+    conditions: _Typed = None,
     at: Annotated[Optional[str], typer.Option(help=_AT)] = None,
     file: Annotated[Optional[str], typer.Option(help=_FILE_TO)] = None,
     commit: Annotated[Optional[int], typer.Option(help=_COMMIT)] = None,
@@ -494,7 +537,8 @@ def as_of_command(
         if commit is not None:
             question.lake.at(commit)
         spark = lambda format: session(config, out, format=format)
-        answer = answer_as_of(config, question, when, file, commit, time_column, spark, where or ())
+        wanted = [*(conditions or ()), *(where or ())]
+        answer = answer_as_of(config, question, when, file, commit, time_column, spark, wanted)
         _show_answer(question, answer, out, note, json)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-017
@@ -505,7 +549,7 @@ def _show_answer(question: TableQuestion, answer: AsOf, folder: str, note: str, 
         _write_rows(rows, folder)
         if answer.engine == "Spark":
             rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(folder))
-    facts = _shown(answer, rows)
+    facts = _shown(answer, rows, question.key)
     if json:
         show_json({"table": str(question.table), **facts, "note": note})
     else:
@@ -643,7 +687,7 @@ def scd2_command(
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is applied; not {to!r}")
     ignored = None if ignore is None else [column.strip() for column in ignore.split(",") if column.strip()]
     how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
-    how |= {"archive": config.archive, "settle": config.settle, "catalog": config.catalog}
+    how |= {"archive": config.archive, "quiet_period": config.quiet_period, "catalog": config.catalog}
     done: list[Increment] = []
     try:
         for table in tables:

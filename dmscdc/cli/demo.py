@@ -65,7 +65,7 @@ def set_up(
 ) -> Config:
     "Write the folder's settings, and set the key of each table."
     places = {"landing": "landing", "lake": "lake", "state": "sqlite:state.db", "runs": "runs"}
-    write_config(folder, **{**places, "source": "sqlite:shop.db", "settle": 0, **settings})
+    write_config(folder, **{**places, "source": "sqlite:shop.db", "quiet_period": 0, **settings})
     config = read_config(folder)
     for name, key in TABLES.items():
         open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, name), key=key, format=config.format)
@@ -128,7 +128,7 @@ def set_up_2019(
 ) -> Config:
     "Make landing, lake and item of the old solution; the state is SQLite with the item's attributes."
     lake = _lake_of_2019(folder)
-    write_config(folder, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
+    write_config(folder, landing="landing", lake="lake", state="sqlite:state.db", quiet_period=0)
     config = read_config(folder)
     open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, "product"), key="id")
     newest = f"shop-raw/{SCHEMA}/product/20181215-100311204.parquet"

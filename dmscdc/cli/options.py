@@ -27,7 +27,7 @@ from typer.models import OptionInfo
 from ..errors import DmscdcError, Verdict, escaped, escaped_json
 from ..runs.log import say
 from ..runs.report import duration
-from ..service.config import DEFAULTS, FILE, MEANING, Config, read_config
+from ..service.config import DEFAULTS, FILE, MEANING, OLD_NAMES, Config, read_config
 from ..spark.session import open_session
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ def _flag(
     default: Any = None,  # None: not given, so the file decides; `Parameter.empty`: it must be given
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
-    option = typer.Option("--" + name.replace("_", "-"), help=_help(name), rich_help_panel=panel)
+    flags = ["--" + each.replace("_", "-") for each in (name, *(old for old, new in OLD_NAMES.items() if new == name))]
+    option = typer.Option(*flags, help=_help(name), rich_help_panel=panel)
     kind = list[str] if name == "landing" else _TYPES[name]
     kind = kind if default is inspect.Parameter.empty else Optional[kind]
     annotation = Annotated[kind, option]

@@ -190,7 +190,7 @@ def life_of(
             f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'"
         )
     if set(key) != set(question.key):
-        raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'--key {name}=…' for name in question.key)}")
+        raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'{name}=…' for name in question.key)}")
     return states_of(question.past(), [key])[0]
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #78b45f5b
@@ -198,7 +198,10 @@ def life_of(
 def blame_command(
     config: Config,
     table: Name,
-    key: Annotated[list[str], typer.Option(help="Of the row: id=1001; repeat for keys of several columns")],
+    conditions: Annotated[
+        Optional[list[str]], typer.Argument(metavar="COLUMN=VALUE...", help="The row's whole key: id=1001")
+    ] = None,
+    key: Annotated[Optional[list[str]], typer.Option(help="The same as an option")] = None,
     json: Json = False,
 ) -> None:
     "For each column of a row the change that gave it its value: when, in which file and row. No Spark."
@@ -206,7 +209,7 @@ def blame_command(
 
     without_pandas()
     with answering(table):
-        life = life_of(config, table, key_of(key))
+        life = life_of(config, table, key_of([*(conditions or ()), *(key or ())]))
     lines = blame_lines(life)
     _note(life.words, json)
     if json:

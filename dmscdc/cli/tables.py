@@ -94,8 +94,8 @@ def _sentence_of(
     key = ",".join(item.key) or ("none, inserts only" if item.insert_only else "not set")
     partition = ",".join(item.partition) or "none"
     active = "active" if item.active else "paused"
-    unlogged = ", ".join(item.csv.get("unlogged", ()))
-    lacks = f", nulls in updates of {unlogged.replace('*', 'any column')} count as not logged" if unlogged else ""
+    unavailable = ", ".join(item.csv.get("unavailable", ()))
+    lacks = f", nulls in updates of {unavailable.replace('*', 'any column')} count as not logged" if unavailable else ""
     column = "" if item.op_column == "Op" else f", operation column {item.op_column}"
     settings = f"key {key}, partition {partition}, deletes {item.delete}{column}{lacks}"
     return f"{item.table}: {settings}, {active}, {item.format}"
@@ -262,30 +262,30 @@ _POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones
 _GONE = "Its files are gone, or Op T says TRUNCATE: stop: a person must look; keep: it stays; empty: it loses all rows"
 _RELOAD = "A new load: replace: the table is written anew; difference: only the rows that differ"
 _DOUBLES = "No key: inserts just after the load that are equal to rows of it: keep both, or drop (put aside)"
-_UNLOGGED = "keep:a,b or keep:*: in updates, a null there means that the log had no value; null: it is a value"
+_UNAVAILABLE = "keep:a,b or keep:*: in updates, a null there means that the log had no value; null: it is a value"
 _BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
 
 
-def _unlogged(text: str) -> list[str]:
+def _unavailable(text: str) -> list[str]:
     "The columns in which a null of an update is no value. Raises `BadSetting`."
     way, _, names = text.partition(":")
     columns = [name.strip() for name in names.split(",") if name.strip()]
     if text != "null" and (way != "keep" or not columns):
-        raise BadSetting(f"--unlogged {text}: keep:a,b or keep:* or null was expected")
+        raise BadSetting(f"--unavailable {text}: keep:a,b or keep:* or null was expected")
     return columns
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #ccae165c
 def _merged_csv(
     item: TableItem | None,  # as it is; None: never seen
     pairs: list[str] | None,  # NAME=VALUE, as typed
-    unlogged: str | None,  # as typed
+    unavailable: str | None,  # as typed
 ) -> dict[str, Any]:
     "What is set of the way files are written, with what was set before."
     merged = dict(item.csv) if item else {}
-    if unlogged is not None:
-        merged["unlogged"] = _unlogged(unlogged)
+    if unavailable is not None:
+        merged["unavailable"] = _unavailable(unavailable)
     if pairs and not (typed := _csv_settings(pairs)):  # as usual
-        return {name: merged[name] for name in ("versions", "unlogged", "renamed") if name in merged}
+        return {name: merged[name] for name in ("versions", "unavailable", "renamed") if name in merged}
     return {**merged, **(typed if pairs else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
@@ -304,7 +304,7 @@ def table_set(
     reload: Annotated[Optional[str], typer.Option(help=_RELOAD)] = None,
     duplicates: Annotated[Optional[str], typer.Option(help=_DOUBLES)] = None,
     active: Annotated[Optional[bool], typer.Option("--active/--paused", help=_ACTIVE)] = None,
-    unlogged: Annotated[Optional[str], typer.Option(help=_UNLOGGED)] = None,
+    unavailable: Annotated[Optional[str], typer.Option("--unavailable", "--unlogged", help=_UNAVAILABLE)] = None,
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
@@ -324,12 +324,12 @@ def table_set(
     changed |= {"format": config.format} if config.format != "parquet" or not changed else {}
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
-    changed |= {"csv": _merged_csv(state.get(ref), csv, unlogged)} if csv or unlogged is not None else {}
+    changed |= {"csv": _merged_csv(state.get(ref), csv, unavailable)} if csv or unavailable is not None else {}
     if not new:
         item = with_settings(state.get(ref) or TableItem(ref), changed)
         chosen = [setting for setting in ("key", "partition") if setting in changed]
         names = [name for setting in chosen for name in source_columns(getattr(item, setting))]
-        lacking = [] if unlogged is None else [name for name in item.csv["unlogged"] if name != "*"]
+        lacking = [] if unavailable is None else [name for name in item.csv["unavailable"] if name != "*"]
         _check_known(config, state, item, [*names, *lacking])
     before, item = state.get(ref), state.put_settings(ref, **changed)
     beware = _beware(open_landing(config.landing), item) if partition and not new else ""

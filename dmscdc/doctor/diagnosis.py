@@ -174,11 +174,11 @@ def examine(
     landing: Landing,
     item: TableItem,  # settings of the table
     now: float,  # epoch seconds
-    settle: float = 300.0,  # seconds
+    quiet_period: float = 300.0,  # seconds
 ) -> tuple[list[Finding], int]:  # and the bytes of its files
     "Everything that is found about one table."
     try:
-        evidence = look_into(landing, item, now, settle)
+        evidence = look_into(landing, item, now, quiet_period)
     except LandingUnreachable as error:
         return [Finding("error", str(item.table), str(error), "A pass leaves the table out", error.mend)], 0
     findings: list[Finding] = []
@@ -246,7 +246,7 @@ def doctor(
     with suppress(LandingUnreachable, OSError):  # what lies beside it may not be ours to see
         collected += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
-        looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
+        looks = list(pool.map(lambda item: examine(landing, item, now, config.quiet_period), items))
     collected += [finding for findings, _ in looks for finding in findings]
     errors = [finding for finding in collected if finding.severity == "error"]
     collected += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]

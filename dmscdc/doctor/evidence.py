@@ -114,7 +114,7 @@ class Evidence:
     changes: tuple[Sample, ...] = ()  # in the order of the files
     suggestion: Suggestion | None = None  # of a table without a key
     now: float = 0.0  # epoch seconds
-    settle: float = 300.0  # seconds, as `Config` has it
+    quiet_period: float = 300.0  # seconds, as `Config` has it
 
     name = property(lambda self: str(self.item.table), doc="As it is typed.")
     samples = property(lambda self: self.load + self.changes, doc="Of load and change files.")
@@ -139,7 +139,7 @@ def look_into(
     landing: Landing,
     item: TableItem,  # settings of the table
     now: float,  # epoch seconds
-    settle: float = 300.0,  # seconds
+    quiet_period: float = 300.0,  # seconds
 ) -> Evidence:
     "Look at one table: one listing, and the first rows of a few files. Raises `LandingUnreachable`."
     listing, suggestion, position = landing.files(item.table), None, item.position
@@ -156,4 +156,4 @@ def look_into(
             suggestion = suggest_key(landing, item.table, listing, options_from(item.columns, item.csv))
     load = tuple(entry for entry in samples if entry.file in listing.load)
     changes = tuple(entry for entry in samples if entry.file in listing.changes)
-    return Evidence(item, listing, landing, load, changes, suggestion, now, settle)
+    return Evidence(item, listing, landing, load, changes, suggestion, now, quiet_period)

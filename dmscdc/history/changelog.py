@@ -428,7 +428,7 @@ def open_changelog(
     if store:
         urls = {path: store.url(table, path) if path in moved else url for path, url in urls.items()}
     how = csv or options_from(before=position.csv if position else None)
-    if how.inserts or how.unlogged or how.renamed or any(is_csv(path) for path in urls):
+    if how.inserts or how.unavailable or how.renamed or any(is_csv(path) for path in urls):
         urls = ReadableUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
     changelog = Changelog(table, load, number, changes[len(before) :], urls, before, (), not lost, moved)

@@ -18,7 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..changes.schema import UNLOGGED, in_python, in_words, open_raw, plain, read_raw, statistics, unlogged_names
+from dmscdc.changes.schema import (
+    UNAVAILABLE,
+    in_python,
+    in_words,
+    open_raw,
+    plain,
+    read_raw,
+    statistics,
+    unavailable_names,
+)
 from ..errors import BadKey
 from ..landing.files import WHOLE_ROWS, RawFile
 from ..storage.filesystem import fs_and_path
@@ -182,7 +191,7 @@ def measure(
 ) -> FileStats:
     "The statistics from the end of a file."
     schema, meta = raw.schema_arrow, raw.metadata
-    names = tuple(name for name in schema.names if name != UNLOGGED)
+    names = tuple(name for name in schema.names if name != UNAVAILABLE)
     if not set(columns) <= set(names):
         return FileStats(names, (), ())
     groups = []
@@ -304,8 +313,8 @@ def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     "Rows as Python has them, or nearly; without values that the source's log did not have."
     columns = [[in_python(value) for value in column] for column in rows.columns]
     python_rows = [dict(zip(rows.column_names, values)) for values in zip(*columns)]
-    for row in python_rows if UNLOGGED in rows.column_names else ():
-        for name in unlogged_names(row.pop(UNLOGGED)):
+    for row in python_rows if UNAVAILABLE in rows.column_names else ():
+        for name in unavailable_names(row.pop(UNAVAILABLE)):
             del row[name]
     return python_rows
 

@@ -25,7 +25,7 @@ from dmscdc.changes.read import (
     proves,
     quoted,
 )
-from ..changes.schema import FILE, OP, ROW, UNLOGGED
+from ..changes.schema import FILE, OP, ROW, UNAVAILABLE
 from .clock import SEQUENCE_IN_PLACE
 
 # %% auto #0
@@ -120,7 +120,7 @@ def carried(
     sets: ColumnGroups,
     without: Sequence[str] = (),  # columns that are kept apart
     joined: Sequence[str] = (),  # columns that go with each set
-    is_marked: bool = False,  # the rows have `_cdc_unlogged`
+    is_marked: bool = False,  # the rows have `_cdc_unavailable`
 ) -> dict[str, SparkColumn]:  # by name: a struct for each set, null where a change carries none of it
     "The values of a change in the columns that its file carries."
     structs = {}
@@ -154,7 +154,7 @@ def states(
     number: int = 1,  # of the load
 ) -> DataFrame:  # our columns of `rows`, the key, _cdc_position, _cdc_before, _cdc_after, _cdc_last
     "One row for each change that can be applied, with the table's row before and after it; our other columns stay."
-    source = {*key, MOVE, RUN, UNLOGGED, *[column.name for column in files.schema]}
+    source = {*key, MOVE, RUN, UNAVAILABLE, *[column.name for column in files.schema]}
     names = [name for name in rows.columns if name not in source]
     if not key:
         return _inserts(rows, files, number).select(*names, POSITION, BEFORE, AFTER, LAST)
@@ -165,7 +165,7 @@ def states(
     changes = settled(changes, key, POSITION)
     # values from before a deletion do not come back with the next insert: each deletion begins another life
     lives = F.count(F.when(F.col(OP) == "D", 1)).over(earlier)
-    sets = carried(files.sets, key, [_LIFE], UNLOGGED in rows.columns)
+    sets = carried(files.sets, key, [_LIFE], UNAVAILABLE in rows.columns)
     before = {name: f"{name}_was" for name in sets}
     after = {name: f"{name}_now" for name in sets}
     columns = {LAST: F.lead(POSITION).over(upto_this).isNull()}

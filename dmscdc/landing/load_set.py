@@ -52,15 +52,15 @@ def mixed_pair(
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-017
 def quiet_at(
     files: Iterable[RawFile],  # load files of one load
-    settle: float,  # seconds; 0: no waiting
+    quiet_period: float,  # seconds; 0: no waiting
 ) -> float:  # epoch seconds
     "When the set will have been quiet long enough, if no more files arrive."
     times = sorted(file.time for file in files)
-    if not times or settle <= 0:
+    if not times or quiet_period <= 0:
         return 0.0
     # DMS writes parts of a load minutes apart, so its own pauses say how long to wait for the next one.
     gap = max((next_time - time for time, next_time in zip(times, times[1:])), default=0.0)
-    return times[-1] + max(settle, 2 * gap)
+    return times[-1] + max(quiet_period, 2 * gap)
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #263c319d
 def is_followed(files: Iterable[RawFile], changes: Iterable[RawFile]) -> bool:
@@ -110,7 +110,7 @@ def judge_load(
     listing: Listing,
     loaded: Sequence[RawFile],  # load files that the table was loaded from
     now: float,  # epoch seconds
-    settle: float,  # seconds
+    quiet_period: float,  # seconds
     trusted: bool = False,  # a person has confirmed that these files belong together and shall be loaded
 ) -> LoadSet:
     "Judges the load files of a listing."
@@ -118,7 +118,7 @@ def judge_load(
     if not changed:
         return LoadSet("known" if listing.load else "none")
     pair = None if trusted else mixed_pair(listing.load)
-    quiet = quiet_at(changed_files(changed, loaded), settle)
+    quiet = quiet_at(changed_files(changed, loaded), quiet_period)
     # A change file behind the load proves that DMS has finished it, so nobody needs to wait.
     if now < quiet and (pair or not is_followed(changed, listing.changes)):
         return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else _OR_SOONER))

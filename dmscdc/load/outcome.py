@@ -226,5 +226,5 @@ def result_of(
         left_out=sum(rows for path, rows in folded.left_out.counts.items() if reading.is_new(path)),
         not_applied=(*not_applied.rows, *folded.left_out.rows)[:NAMED],
         moved=counts.renamed,
-        unlogged=counts.unlogged,
+        unavailable=counts.unavailable,
     )

@@ -53,7 +53,7 @@ class Situation:
     listing: Listing
     before: Position | None
     now: float  # shortly before the landing was listed, epoch seconds
-    settle: float  # seconds
+    quiet_period: float  # seconds
     insert_only: bool
     asked: dict | None  # an instruction that is valid now
     files: tuple[RawFile, ...]  # change files of landing and archive, each once, in order
@@ -421,10 +421,10 @@ def plan_start(case: Situation) -> Plan:
     "The plan of a table without a load set that was never loaded."
     if not case.files:
         return Plan(case.table, waits="its first files")
-    # DMS writes no load file for an empty table, nor for a task of changes alone: none comes once the settle time is
+    # DMS writes no load file for an empty table, nor for a task of changes alone: none comes once the quiet period is
     # over.
-    ready = min(file.time for file in case.files) + case.settle
-    if case.now < ready and case.settle > 0:
+    ready = min(file.time for file in case.files) + case.quiet_period
+    if case.now < ready and case.quiet_period > 0:
         return Plan(case.table, waits=f"a full load; without one the table starts empty at {clock(ready)}")
     after = advance(Position(listed_at=case.listed_at(), applied=(0, 0)), case.files)
     return Plan(case.table, changes=case.files, after=after, remarks=("no load set: the table starts empty",))
@@ -436,7 +436,7 @@ def plan_table(
     position: Position | None,  # None: never loaded
     *,
     now: float,  # taken before the landing was listed, epoch seconds
-    settle: float = 300.0,  # seconds
+    quiet_period: float = 300.0,  # seconds
     insert_only: bool = False,
     instruction: Mapping | None = None,  # from the state
     archive: Listing | None = None,
@@ -448,12 +448,12 @@ def plan_table(
     if position is None and instruction_now and instruction_now["kind"] == Instruct.ADOPT:
         position = take_over(listing, instruction_now, now)
     case = Situation(
-        table, listing, position, now, settle, insert_only, instruction_now, *union(listing, archive), any_age
+        table, listing, position, now, quiet_period, insert_only, instruction_now, *union(listing, archive), any_age
     )
     known_load = position.load_files if position else ()
     reload = case.asks(Instruct.RELOAD)
     accepted = case.asks(Instruct.ACCEPT) and is_copy(listing.load, known_load)
-    load = LoadSet("known") if accepted else judge_load(listing, known_load, now, settle, trusted=reload)
+    load = LoadSet("known") if accepted else judge_load(listing, known_load, now, quiet_period, trusted=reload)
     if reload and load.kind == "none":
         case = replace(case, asked=None)
         void = ("reload is not carried out: there is no load file in the landing",)

@@ -242,7 +242,7 @@ def process_table(
     lake: str,  # where lake tables lie
     state: str,  # "sqlite:state.db"
     *,
-    settle: float = 300.0,  # seconds without a new file after which a load set counts as complete
+    quiet_period: float = 300.0,  # seconds without a new file after which a load set counts as complete
     format: str = "parquet",  # of a table that the state does not know yet
     run: str = "",
     owner: str = "",
@@ -275,7 +275,7 @@ def process_table(
                 table_state = load_state(store, ref, lake, format, catalog)
                 item = table_state.item
                 check_ready(item)
-                plan = plan_state(table_state, raw, settle, archive=archive)
+                plan = plan_state(table_state, raw, quiet_period, archive=archive)
             source = _with_archive(raw, archive, plan)
             task = _task_of(table_state, source, lake, run)
             attempt = Transaction(table_state.head, {}, run, (), (), ())

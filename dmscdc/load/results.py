@@ -126,7 +126,7 @@ class LoadResult:
     left_out: int = 0  # of the rows read, updates and deletes of a table without a key
     not_applied: tuple[SetAside, ...] = ()  # the first `NAMED` rows and files of both kinds
     moved: int = 0  # changes of the key: such a row speaks of two keys
-    unlogged: int = 0  # values that the source's log did not have
+    unavailable: int = 0  # values that the source's log did not have
     emptied: int = 0  # rows of the table that it lost at once, which no row read names: by a TRUNCATE
 
     @property
@@ -227,9 +227,9 @@ def did(
         )
     columns = [words for load in loads for words in load.schema]
     sentences += [words for words in columns if " is absent from " in words or " is gone from " in words]
-    if unlogged := sum(load.unlogged for load in loads):
-        verb, noun = ("was", "one") if unlogged == 1 else ("were", "ones")
-        sentences.append(f"{count(unlogged, 'value')} {verb} not in the source's log, so the older {noun} stayed")
+    if unavailable := sum(load.unavailable for load in loads):
+        verb, noun = ("was", "one") if unavailable == 1 else ("were", "ones")
+        sentences.append(f"{count(unavailable, 'value')} {verb} not in the source's log, so the older {noun} stayed")
     return "; ".join(sentences)
 
 # %% ../../notebooks/08_load/03_results.ipynb #cell-012

@@ -281,7 +281,7 @@ def needs_all(
 def plan_state(
     table_state: TableState,
     landing: Landing,
-    settle: float,  # seconds
+    quiet_period: float,  # seconds
     now: float | None = None,  # epoch seconds
     archive: str = "",  # where change files from before the look-back window were moved
 ) -> Plan:
@@ -298,7 +298,7 @@ def plan_state(
         plan_table,
         item.table,
         now=now,
-        settle=settle,
+        quiet_period=quiet_period,
         insert_only=item.insert_only,
         instruction=item.instruction,
         archive=archived,

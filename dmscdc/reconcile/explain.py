@@ -285,7 +285,7 @@ def likely_cause(
         columns = ",".join(sorted(lost))
         return (
             f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
-            f"log did not have. If so: `{Advice.SET(table, '--unlogged')} "
+            f"log did not have. If so: `{Advice.SET(table, '--unavailable')} "
             f"{for_shell(f'keep:{columns}')}`, then "
             f"`{Advice.RELOAD_KEEP(table)}`"
         )

@@ -112,21 +112,21 @@ def load_scd2(
     return Scd2State(item, lake_table, head, None if rebuild else built, changelog, mirrored, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
-def step_of(scd2: Scd2State, landed: bool, settle: float) -> ChangeSpan:
+def step_of(scd2: Scd2State, landed: bool, quiet_period: float) -> ChangeSpan:
     "What to apply now."
     changelog, built = scd2.past, scd2.built
     number, changes = target_of(changelog, scd2.mirror, landed)
     step = next_step(changelog, number, changes, built) if built else first_step(changelog, number, changes)
-    if landed and step.load and not _is_complete(changelog, settle):
+    if landed and step.load and not _is_complete(changelog, quiet_period):
         words = f"{changelog.table}: load {number} may still be written, it is applied once it is complete"
         return ChangeSpan(number, whole=step.whole, notes=(words,))
     lost = () if landed or not scd2.mirror else unseen(changelog, scd2.mirror, built)
     return replace(step, notes=(*step.notes, *lost))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #65155bfb
-def _is_complete(changelog: Changelog, settle: float) -> bool:
+def _is_complete(changelog: Changelog, quiet_period: float) -> bool:
     "A load that a change file follows, or that has been quiet long enough."
-    return is_followed(changelog.load, changelog.changes) or time.time() >= quiet_at(changelog.load, settle)
+    return is_followed(changelog.load, changelog.changes) or time.time() >= quiet_at(changelog.load, quiet_period)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-008
 def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
@@ -455,7 +455,7 @@ def update_versions(
     landed: bool = False,  # apply all files of the landing, not only those of the mirror's newest commit
     rebuild: bool = False,  # to rebuild all versions
     archive: str = "",  # a folder to which old change files were moved
-    settle: float = 300.0,  # seconds without a new file after which a load counts as complete
+    quiet_period: float = 300.0,  # seconds without a new file after which a load counts as complete
     run: str = "",  # an id, kept with the commit
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
     spark: Callable[[], SparkSession] | None = None,  # called only if there is something to apply
@@ -464,7 +464,7 @@ def update_versions(
     store, ref, now = open_state(state, landing), TableRef.parse(table), time.time()
     with decided_by(lambda *arguments: store.decide(ref, *arguments)):
         scd2 = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
-        chosen, step = settings_of(scd2, ignored, time_column), step_of(scd2, landed, settle)
+        chosen, step = settings_of(scd2, ignored, time_column), step_of(scd2, landed, quiet_period)
         if not step.has_work:
             return _reported(scd2, step, None)
         files = files_of(scd2, step)  # what is refused is said before Spark is started

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..changes.read import KIND, MOVE, RUN, ColumnGroups, digits_in, quoted
-from ..changes.schema import FILE, OP, ROW, UNLOGGED, Column, Schema
+from ..changes.schema import FILE, OP, ROW, UNAVAILABLE, Column, Schema
 from ..errors import Refused
 from ..history.as_of import closing_time, commit_time
 from ..history.clock import CommitClock
@@ -103,7 +103,7 @@ def lines_of(
     rows = rows.withColumns({AT: order, _IS_NEW: ~kind.endswith("again"), KIND: F.substring(kind, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     time = F.when(is_load, load).otherwise(F.coalesce(commit_time(how.clock), closing_time()))
-    facts = {TIME: time, **carried(sets, is_marked=UNLOGGED in rows.columns)}
+    facts = {TIME: time, **carried(sets, is_marked=UNAVAILABLE in rows.columns)}
     moves = [MOVE, RUN] if MOVE in rows.columns else []
     return rows.withColumns(facts).select(*map(quoted, how.key), OP, FILE, ROW, AT, _IS_NEW, BEGINS, *facts, *moves)
 

@@ -26,8 +26,8 @@ from ..spark.formats import FORMATS, formats
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value', 'absolute',
-           'read_config', 'write_config', 'nearest_config']
+__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'OLD_NAMES', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value',
+           'absolute', 'read_config', 'write_config', 'nearest_config']
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-007
 def _setting(
@@ -53,7 +53,7 @@ class Config:
     op_column: str = _setting('name of the operation column in new lake tables, or none; "": Op, as in 2019', "")
     keep: int = _setting("newest runs of a table whose reports stay, 12 to 500; older ones only if not ok; 0: all", 500)
     workers: int = _setting("notebooks with Spark at a time, others two a core; 0: one after the other", 2)
-    settle: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
+    quiet_period: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
     timeout: float = _setting("seconds that one run of a table may take", 3600)
     driver_memory: str = _setting("memory of the Spark server", "3g")
     master: str = _setting(
@@ -88,7 +88,7 @@ def table_parameters(
     **run_parameters: Any,  # further plain values: run, lease, …
 ) -> dict[str, Any]:  # by the names in the job's parameters cell
     "The parameters of a table's job notebook: plain values, nothing computed, no secret."
-    named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "settle")}
+    named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "quiet_period")}
     places = {name: value for name in ("catalog", "archive", "mask") if (value := getattr(config, name))}
     return {"table": str(table), **named, **places, **run_parameters}
 
@@ -127,6 +127,14 @@ _OPTIONAL = {  # pattern and words; "" is for none
 }
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-012
+OLD_NAMES = {"settle": "quiet_period"}  # of 0.1: they are understood until 2.0
+
+
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    "Settings by today's names."
+    return {OLD_NAMES.get(name, name): value for name, value in settings.items()}
+
+
 def check_names(
     settings: Mapping,  # settings by name
     source: str,  # where they come from, for the message
@@ -193,7 +201,7 @@ def check_value(
         if not places:
             raise _wrong(name, value, source, "a text, or a list of texts")
         return places if places[1:] else places[0]
-    check = _check_number if name in ("keep", "workers", "settle", "timeout", "spark_above") else _check_text
+    check = _check_number if name in ("keep", "workers", "quiet_period", "timeout", "spark_above") else _check_text
     return check(name, value, source)
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-023
@@ -230,6 +238,7 @@ def _read_file(file: Path) -> dict:
         raise ConfigError(f"{file} cannot be read ({error.strerror}): {expected}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is no TOML: {error}") from error
+    settings = _renamed(settings)
     check_names(settings, file.name)
     return {name: check_value(name, value, file.name) for name, value in settings.items()}
 
@@ -289,7 +298,7 @@ def read_config(
     "The settings of a folder. Raises `ConfigError`."
     folder = _here(folder)
     settings = _read_file(folder / FILE)
-    flags = {name: value for name, value in flags.items() if value is not None}
+    flags = _renamed({name: value for name, value in flags.items() if value is not None})
     check_names(flags, "command line")
     for name, value in flags.items():
         settings[name] = check_value(name, value, f"--{name.replace('_', '-')}")
@@ -319,7 +328,7 @@ def write_config(
     **values,  # settings by name; None: not given
 ) -> Path:  # of the file
     "Write dmscdc.toml, never over an existing one. Raises `ConfigError` before anything is written."
-    settings = {name: value for name, value in values.items() if value is not None}
+    settings = _renamed({name: value for name, value in values.items() if value is not None})
     check_names(settings, "dmscdc init")
     named = [name for name in MEANING if name in settings]
     text = _for_people({name: check_value(name, settings[name], "dmscdc init") for name in named})

@@ -105,7 +105,7 @@ def leave_word(
     word = {
         "landing": config.landing,
         "places": places,
-        "since": seen.time - config.settle - _UPLOAD,
+        "since": seen.time - config.quiet_period - _UPLOAD,
         "until": min(looked, default=seen.time) + ALL_EVERY,
         "settings": _SETTINGS,
         "progress": _PROGRESS,

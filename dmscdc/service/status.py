@@ -217,7 +217,7 @@ def read_status(
             return TableStatus(table, kind, item, suggestion=_proposed(landing, item))
         owner = owner if kind == "ready" else ""  # a paused table is only looked at
         table_state = _settled(state, table, config, owner)
-        plan = plan_state(table_state, landing, config.settle, now, config.archive)
+        plan = plan_state(table_state, landing, config.quiet_period, now, config.archive)
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         catalog_mark = table_state.item.status.get("catalog", "")

@@ -44,7 +44,7 @@ def _work(
     "A session whose classes Java keeps, and a client of Spark Connect."
     from pyspark.sql import SparkSession
 
-    conf = {
+    conf: dict[str, bool | float | int | str | None] = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -146,8 +146,10 @@ def bucket_parts(
 ) -> dict[str, str]:  # settings of a session
     "What Spark needs besides for a lake in a bucket. A Spark with the whole SDK of AWS has it."
     name = FORMATS[format].in_bucket.get(spark_line(), "") if format in FORMATS else ""
-    folders = [Path(home, "jars"), *filter(None, [os.environ.get("DMSCDC_JARS")])]
-    jar_names = [jar.name for folder in folders for jar in Path(folder).glob("*.jar")]
+    folders = [Path(home, "jars")]
+    if more := os.environ.get("DMSCDC_JARS"):
+        folders.append(Path(more))
+    jar_names = [jar.name for folder in folders for jar in folder.glob("*.jar")]
     has = any(jar.startswith(("bundle-2", "iceberg-aws-bundle")) for jar in jar_names)
     return {} if not name or has or has_jar(name, jar_names) else {OUR_JARS: name}
 

@@ -15,8 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import WorkGoesOn
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.client import SparkConnectClient
 
 # %% auto #0
 __all__ = ['THREADS', 'MARK', 'STEP', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'machine',
@@ -45,7 +49,7 @@ WHERE dump LIKE '%Executor$TaskRunner.run%' OR dump LIKE '%ConnectExecuteThread_
 def connect_client(
     url: str,  # of a server
     session_id: str,  # a session there, which may not exist yet
-) -> object:  # a SparkConnectClient that gives up after some seconds
+) -> SparkConnectClient:  # it gives up after some seconds
     "The bare client of a session: it can interrupt and query, but is no Spark session of this process."
     from pyspark.sql.connect.client import SparkConnectClient
 
@@ -82,7 +86,8 @@ class ServerMonitor:
             request = self.client._execute_plan_request_with_metadata()
             request.operation_id = str(uuid.uuid4())
             request.plan.CopyFrom(SQL(THREADS.format(newest=self.newest)).to_proto(self.client))
-            at_work = set(self.client._execute_and_fetch(request, {})[0].column(0).to_pylist())
+            answer = self.client._execute_and_fetch(request, {})[0]
+            at_work = set(answer.column(0).to_pylist()) if answer else set()
             if f"opId={request.operation_id}" in at_work:
                 return at_work
             self.newest *= 2
@@ -102,7 +107,7 @@ def wait_for_end(
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #cell-018
 def _close_session(
-    client: object,  # of the session
+    client: SparkConnectClient,  # of the session
     monitor: ServerMonitor,
     until: float,  # moment on the monotonic clock
 ) -> set[str] | None:  # operations that were interrupted; None if the client had closed the session
@@ -111,7 +116,7 @@ def _close_session(
     while True:
         try:
             # An operation can begin between two calls.
-            while new := set(client.interrupt_all()) - interrupted:
+            while new := set(client.interrupt_all() or ()) - interrupted:
                 interrupted |= new
             if interrupted and monitor.one_machine():
                 wait_for_end(monitor, {f"opId={operation}" for operation in interrupted}, until)

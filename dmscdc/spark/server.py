@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Mapping, Sequence
 
@@ -72,7 +71,7 @@ def plugin_port(
 ) -> int:
     "The port of the plugin's server. Raises `NoPlugin`."
     jvm = spark.sparkContext._jvm
-    if "SparkConnectPlugin" not in spark.conf.get("spark.plugins", ""):
+    if jvm is None or "SparkConnectPlugin" not in (spark.conf.get("spark.plugins", "") or ""):
         raise NoPlugin(f"this Spark has no Connect server: give spark-submit --conf {PLUGIN}")
     service = getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
     return getattr(service, "MODULE$").localPort()
@@ -186,8 +185,7 @@ def _guard(
     grace: float = 10,  # seconds between asking and killing
 ) -> int:  # exit code of the server; 128 and the signal's number if a signal ended it
     "Run a command until it ends or our standard input closes; first print its process id."
-    streams = {"stdin": subprocess.DEVNULL, "stdout": sys.stderr, "stderr": sys.stderr}
-    server = subprocess.Popen(command, cwd=folder, **streams)
+    server = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=sys.stderr)
     print(server.pid, flush=True)
     threading.Thread(target=_end_with_input, args=(server, grace), daemon=True).start()
     code = server.wait()
@@ -205,8 +203,9 @@ def start_guarded(
     code = "import pathlib, dmscdc.spark.server as s; sys.exit(s._guard(sys.argv[2:], pathlib.Path(sys.argv[1])))"
     guarded = own_python(code, str(folder), *command)
     with log:
-        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
-        process = subprocess.Popen(guarded, env=env, start_new_session=True, **streams)
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(guarded, env=env, start_new_session=True, stdin=pipe, stdout=pipe, stderr=log)
+    assert process.stdout is not None
     first_line = process.stdout.readline()
     return process, int(first_line) if first_line.strip() else 0
 
@@ -227,7 +226,8 @@ class SparkServer:
 
     def dismiss(self) -> None:
         "Tell the server to end, and do not wait for it."
-        self.process.stdin.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     def stop(self, wait: float = 30) -> None:
         "End the server, at the latest after `wait` seconds."
@@ -282,10 +282,9 @@ def wait_for_port(
             ready = re.search(rb"Spark Connect server started at: \S*:(\d+)", file.read())
         if ready:
             return int(ready[1])
-        if process.poll() is not None:
-            is_ended = process.poll() > 128  # by a signal
-            kind = ServerDied if is_ended else ServerMissing
-            raise kind(f"{death_words(process.poll(), memory, log)} (log: {log})")
+        if (code := process.poll()) is not None:
+            kind = ServerDied if code > 128 else ServerMissing  # above: by a signal
+            raise kind(f"{death_words(code, memory, log)} (log: {log})")
         if stop is not None and stop.is_set():
             raise NotWanted("stopped on request before the Spark server was ready")
         time.sleep(0.05)
@@ -297,7 +296,9 @@ def own_log(
 ) -> IO[bytes]:  # open at its end; its name has a number if another server writes to the wanted file
     "The log of one server, locked as long as one of its processes runs."
     make_private(log.parent)
-    for number in count(1):
+    number = 0
+    while True:
+        number += 1
         path = log.with_stem(f"{log.stem}-{number}" if number > 1 else log.stem)
         file = open(path, "ab", opener=private_opener)
         try:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import SparkConnectClient
 
 # %% auto #0
 __all__ = ['SESSION_SETTINGS', 'TASK_MEMORY', 'MINE', 'HOME', 'cores_of', 'memory_here', 'heap_of', 'task_memory', 'spark_conf',
@@ -254,7 +255,7 @@ def ask_worker(
     spark: SparkSession,  # any session
 ) -> tuple[str, str]:  # Python version "3.11" and path of the package on a worker
     "Send one row through a Python worker. Raises `PythonMismatch`."
-    answer = spark.range(1, numPartitions=1).mapInArrow(python_of_batch, "python string, package string")
+    answer = spark.range(1, numPartitions=1).mapInArrow(cast(Any, python_of_batch), "python string, package string")
     try:
         row = answer.collect()[0]
     except Exception as error:
@@ -318,14 +319,14 @@ def _send_package(
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-041
 def _give_up_early(
-    spark: SparkSession,  # of Spark Connect
+    client: SparkConnectClient,
     url: str,  # of its server
 ) -> None:
     "Set fewer retries if the server is on this machine."
-    if re.match(r"sc://(localhost|127\.)", url) and hasattr(spark.client, "set_retry_policies"):
+    if re.match(r"sc://(localhost|127\.)", url) and hasattr(client, "set_retry_policies"):
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
-        spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+        client.set_retry_policies([DefaultPolicy(max_retries=4)])
 
 # %% ../../notebooks/04_spark/02_session.ipynb #94c0e22a
 _LENT: dict[str, SparkSession] = {}  # sessions of this process on servers, by their ids
@@ -337,19 +338,21 @@ def _connect_session(
     conf: dict[str, str],  # settings of the session
 ) -> SparkSession:  # with our package, our settings and a known Python
     "A session on a Spark Connect server."
-    from pyspark.sql.connect.session import SparkSession  # directly: the other class refuses if MASTER is also set
+    # Directly: the other class refuses if MASTER is also set.
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    spark = SparkSession.builder.remote(url).create()  # sends no request yet
-    _give_up_early(spark, url)
-    builder = SparkSession.builder.config("spark.app.name", name)
+    connected = ConnectSession.builder.remote(url).create()  # sends no request yet
+    _give_up_early(connected.client, url)
+    builder = ConnectSession.builder.config("spark.app.name", name)
     for key, value in {**SESSION_SETTINGS, **conf}.items():
         builder = builder.config(key, value)
-    builder._apply_options(spark)  # in one request
+    builder._apply_options(connected)  # in one request
+    spark = cast("SparkSession", connected)  # two classes of PySpark with one face
     if not _has_package(spark):
         _send_package(spark)
     check_python(spark)
-    _LENT[spark.session_id] = spark
+    _LENT[connected.session_id] = spark
     return spark
 
 # %% ../../notebooks/04_spark/02_session.ipynb #18cab839

@@ -203,7 +203,7 @@ def _set_up(folder: Path, **settings: Any) -> Config:
     "The folder's settings."
     places = {"landing": "landing", "lake": "lake", "state": "sqlite:state.db", "runs": "runs"}
     (folder / "landing").mkdir(parents=True)
-    write_config(folder, **{**places, "source": "sqlite:customers.db", "settle": 0, **settings})
+    write_config(folder, **{**places, "source": "sqlite:customers.db", "quiet_period": 0, **settings})
     return read_config(folder)
 
 # %% ../../notebooks/15_stream/08_example.ipynb #4e42a556

@@ -366,7 +366,7 @@ def apply_by_pass(
     start: Callable[..., AbstractContextManager[SparkServer]],  # of `kept_servers`
 ) -> Outcome:
     "Apply what is staged for a table, with a report."
-    config = replace(config, settle=0)  # a load that a manifest says is there is complete
+    config = replace(config, quiet_period=0)  # a load that a manifest says is there is complete
     done = run_pass(config, only=(str(table),), on_event=say, stop=hard, start=start)
     return done.tables.get(str(table)) or Outcome(str(table), done.verdict, done.words)
 

@@ -47,7 +47,7 @@ def put(landing: Path, closed: int, at: int, row: tuple) -> None:
 
 def live(home: Path) -> str:
     "Three passes: the load, what happened, and the file that came late. The page of the row afterwards."
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     config = read_config(home)
     open_state(config.state, config.landing).put_settings(PRODUCT, key="id")
     write_load(config.landing, PRODUCT, PRODUCTS, SHAPE, time=BEGIN)

@@ -116,7 +116,7 @@ class Place:
         return open_changelog(str(self.landing), self.ref, position=Position.from_json(self.there.head().position))
 
     def go(self) -> Processed:
-        return process_table(*self.places, settle=0, run="adversary", spark=lambda: self.spark)
+        return process_table(*self.places, quiet_period=0, run="adversary", spark=lambda: self.spark)
 
 
 def rows_in(folder: Path) -> list[Row]:
@@ -333,7 +333,7 @@ class Siege:
     def versions(self, place: Place) -> None:
         "What is valid at each closing of a file is the table after it."
         table = place.table
-        done = update_versions(*place.places, landed=True, settle=0, run="adversary", spark=lambda: self.spark)
+        done = update_versions(*place.places, landed=True, quiet_period=0, run="adversary", spark=lambda: self.spark)
         assert done.verdict in ("ok", "nothing", "attention"), done.words
         rows = rows_in(place.folder.parent / f"{place.folder.name}_scd2")
         files = table.there(99)

@@ -41,7 +41,7 @@ def said(tmp_path_factory) -> tuple[Path, dict[str, subprocess.CompletedProcess]
         timeout=600,
         env={**os.environ, "COLUMNS": "300"},
     )  # noqa: E731
-    done = {"init": run("init", "--landing", "landing", "--lake", "lake", "--settle", "0", "--driver-memory", "1g")}
+    done = {"init": run("init", "--landing", "landing", "--lake", "lake", "--quiet-period", "0", "--driver-memory", "1g")}
     for table in (*SOUND, SPOILED):
         done[f"set {table.name}"] = run("table", "set", table.name, "--key", "id")
     return root, {**done, **{word: run(word) for word in ("plan", "pass", "status")}}

@@ -78,7 +78,7 @@ def typed(home: Path, *words: str) -> str:
 
 @pytest.fixture
 def home(tmp_path) -> Path:
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     return tmp_path
 
 

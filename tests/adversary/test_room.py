@@ -64,7 +64,7 @@ def test_a_row_larger_than_a_row_of_csv_may_be_is_refused_with_what_limits_it_in
 
 
 def test_a_file_with_more_columns_than_any_database_has_costs_its_table_a_plan_and_the_others_nothing(tmp_path):
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     for table, columns in (("wide", 30_001), ("good", 2)):
         (tmp_path / "landing" / "shop" / table).mkdir(parents=True)
         pq.write_table(pa.table({"id": [1, 2], **{f"c{i}": [1, 2] for i in range(1, columns)}}), tmp_path / "landing" / "shop" / table / LOAD)
@@ -88,7 +88,7 @@ def test_a_long_row_is_read_and_an_endless_one_refused(tmp_path, at):
 
 @pytest.mark.parametrize("question", [("changes",), ("find", "id=7")], ids=lambda words: words[0])
 def test_a_question_takes_no_more_than_half_of_the_memory_and_says_so(tmp_path, monkeypatch, question):
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     place = tmp_path / "landing/shop/item"
     place.mkdir(parents=True)
     rows = pq.read_table(repeated(tmp_path / "rows", 1_000))

@@ -97,7 +97,7 @@ def house(tmp_path_factory) -> tuple[Path, dict[str, str]]:
         assert done.exit_code in (0, 3) and not isinstance(done.exception, Exception), (words, done.output, done.exception)
         said[shlex.join(words)] = done.output
 
-    typed("init", "--landing", "landing", "--lake", "lake", "--settle", "0", "--driver-memory", "2g")
+    typed("init", "--landing", "landing", "--lake", "lake", "--quiet-period", "0", "--driver-memory", "2g")
     for table in TABLES:
         asked("table", "set", str(table), "--key", "id")
     typed("pass")

@@ -54,7 +54,7 @@ def world(spark, tmp_path_factory) -> World:
     with closing(sqlite3.connect(w.root / "source.db")) as db, db:
         db.execute("create table item (id int, name text, price int)")
         db.executemany("insert into item values (?, ?, ?)", AS_OF[()])
-    write_config(w.root, landing="landing", lake="lake", settle=0, source="sqlite:source.db")
+    write_config(w.root, landing="landing", lake="lake", quiet_period=0, source="sqlite:source.db")
     return w
 
 

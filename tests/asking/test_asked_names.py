@@ -73,7 +73,7 @@ def test_a_column_of_any_name_comes_back_in_versions(spark, tmp_path, key, names
     told = put(tmp_path / "landing", key, tuple(names))
     state = f"sqlite:{tmp_path}/state.db"
     SqliteState(tmp_path / "state.db").put_settings(T, key=[key])
-    update_versions(str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), state, landed=True, settle=0, spark=lambda: spark)
+    update_versions(str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), state, landed=True, quiet_period=0, spark=lambda: spark)
     rows = read_versions(spark, str(T), str(tmp_path / "lake")).where("is_current").collect()
     ours = (*OURS, "Op", "valid_from", "valid_to", "is_current", "position", "position_to")
     assert by_key(rows, key, ours) == told
@@ -95,7 +95,7 @@ def test_a_change_of_a_column_without_a_name_begins_a_version_and_is_told(spark,
     write_changes(landing, T, [("U", 1, "changed", "x")], closed(1), shape)
     state = f"sqlite:{tmp_path}/state.db"
     SqliteState(tmp_path / "state.db").put_settings(T, key=["id"])
-    update_versions(str(T), str(landing), str(tmp_path / "lake"), state, landed=True, settle=0, spark=lambda: spark)
+    update_versions(str(T), str(landing), str(tmp_path / "lake"), state, landed=True, quiet_period=0, spark=lambda: spark)
     rows = read_versions(spark, str(T), str(tmp_path / "lake")).collect()
     assert sorted((row["id"], row[""], row["is_current"]) for row in rows) == [(1, "a", False), (1, "changed", True), (2, "a", True)]
     (audit,), _ = audit_row(str(landing), ParquetTable(str(tmp_path / "mirror"), T), {"id": "1"}, key=("id",))

@@ -91,7 +91,7 @@ def test_the_lake_of_every_table_is_read_as_a_commit_knew_it_and_agrees_with_its
 
 def test_versions_of_every_table_are_its_own_and_go_on(tables, spark):
     for one in tables:
-        assert update_versions(*one.places, landed=True, settle=0, spark=lambda: spark).verdict == "ok"
+        assert update_versions(*one.places, landed=True, quiet_period=0, spark=lambda: spark).verdict == "ok"
         versions = read_versions(spark, one.table, str(one.root / "lake")).collect()
         assert {(row["id"], row["name"], row["is_current"]) for row in versions} == {
             (1, f"load of {one.number}", False),

@@ -88,7 +88,7 @@ def test_a_command_names_the_damaged_file_and_delivers_nothing(landing, spark, t
     home = tmp_path_factory.mktemp("home")
     if way == "in tasks":
         monkeypatch.setattr(tasks, "AT_ONCE", -1)
-    write_config(home, landing=str(landing), lake="lake", settle=0)
+    write_config(home, landing=str(landing), lake="lake", quiet_period=0)
     open_state(f"sqlite:{home / 'state.db'}").put_settings(T, key="id,site")
     chosen = [
         (what, raw, words)

@@ -130,7 +130,7 @@ def test_a_key_on_a_day_that_java_does_not_know_is_told_and_woven(spark, tmp_pat
         [str(T), str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path / 'state.db'}"],
     )
     SqliteState(tmp_path / "state.db").put_settings(T, key="day")
-    update = lambda: update_versions(*places, landed=True, settle=0, spark=lambda: spark)  # noqa: E731
+    update = lambda: update_versions(*places, landed=True, quiet_period=0, spark=lambda: spark)  # noqa: E731
     update()
     change(tmp_path / "landing", 2, ("U", "1582-10-10", "second"), shape=shape)
     told = feed(spark, open_changelog(str(tmp_path / "landing"), T), ["day"], since)

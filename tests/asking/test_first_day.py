@@ -76,7 +76,7 @@ def world(spark, tmp_path_factory, clock) -> World:
         assert done.verdict == "ok", done.words
         assert w.lake("id, name") == sorted(AFTER[name].items())
     put(w, LAST, clock)
-    write_config(w.root, landing="landing", lake="lake", settle=0)
+    write_config(w.root, landing="landing", lake="lake", quiet_period=0)
     return w
 
 
@@ -127,7 +127,7 @@ def test_a_row_s_life_names_the_commits_that_hold_it(world):
 
 
 def test_versions_are_valid_from_then_on(world, spark, clock):
-    done = update_versions(*world.places, landed=True, settle=0, spark=lambda: spark)
+    done = update_versions(*world.places, landed=True, quiet_period=0, spark=lambda: spark)
     assert done.verdict == "ok", done.notes
     rows = [
         row

@@ -201,7 +201,7 @@ def test_since_leaves_out_the_load_and_does_not_call_it_gone(world):
 @pytest.mark.parametrize("number", ["0", "-1", "99"])
 def test_a_commit_that_is_not_there_is_said_before_spark_starts(world, monkeypatch, number):
     if not (world.root / "dmscdc.toml").exists():
-        write_config(world.root, landing="landing", lake="lake", settle=0)
+        write_config(world.root, landing="landing", lake="lake", quiet_period=0)
     monkeypatch.setattr("dmscdc.cli.ask.session", lambda *places: pytest.fail("Spark was started"))
     done = CliRunner().invoke(app, ["as-of", "shop.item", "--commit", number, "--folder", str(world.root)])
     assert (done.exit_code, "there is no commit " + number + "; there are 1 to " in done.output) == (2, True), done.output

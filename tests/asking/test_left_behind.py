@@ -64,7 +64,7 @@ def asked(w: World) -> list[list[tuple]]:
     past = open_changelog(str(w.landing), w.ref, position=position(w))
     rows = [r for r in small_feed(past, ["id"], None, position(w)).rows.to_pylist() if r["_change_type"] != "reset"]
     assert {r["_change_type"] for r in rows} == {"insert"}, "a feed from nothing is a table"
-    update_versions(*w.places, settle=0, spark=lambda: w.spark)
+    update_versions(*w.places, quiet_period=0, spark=lambda: w.spark)
     now = read_versions(w.spark, w.table, w.places[2]).where("is_current").collect()
     return [w.lake("id, a"), *(sorted((r["id"], r["a"]) for r in found) for found in (rows, now))]
 

@@ -34,7 +34,7 @@ def home(spark, tmp_path_factory):
     world.go()
     world.changes(1, [("U", 3, date(2020, 2, 29), "moved", Decimal("0.05")), ("D", 4, None, None, None), ("I", 20, None, None, None)])
     world.go()
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     return home
 
 
@@ -96,7 +96,7 @@ def test_a_table_that_is_not_there_is_refused_in_the_words_of_the_command(home):
 
 def test_rows_before_the_first_pass_and_of_a_damaged_lake_are_refused(home, tmp_path):
     write_load(tmp_path / "landing", "shop.ware", [(1, "a")], {"id": "int", "name": "string"})
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "ware"), key="id")
     with pytest.raises(UnknownTable, match=r"no commit of it yet: lake.run_pass\('shop.ware'\)"):
         dmscdc.open(tmp_path)["shop.ware"].rows()

@@ -71,7 +71,7 @@ def told(tmp_path_factory) -> tuple[Path, Life]:
                 life.wrote[key] = {**life.wrote.get(key, {}), **dict.fromkeys(SHAPE if op == "I" else names, file)}
         write_changes(home / "landing", "shop.item", lines, closed(number), SHAPE)
         life.states.append(dict(rows))
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     open_state(f"sqlite:{home}/state.db").put_settings(TableRef("shop", "item"), key="id")
     return home, life
 
@@ -233,7 +233,7 @@ def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_ty
     write_load(tmp_path / "landing", "shop.item", [(1, "Sample", 1), (2, "plain", 2), (3, "Sample", None)], SHAPE)
     write_changes(tmp_path / "landing", "shop.item", [("U", 1, 2), ("U", 3, 1)], closed(1), {"id": "int", "qty": "int"})
     write_changes(tmp_path / "landing", "shop.item", [("U", 2, "Sample"), ("U", 1, "plain")], closed(2), {"id": "int", "name": "string"})
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), key="id")
     found = {line["key"]: (line["has it now"], line["first in"]) for line in asked(tmp_path, "find", "shop.item", "name=Sample", "qty=2")}
     assert found == {"id=1": ("no", f"{closed(1)}.parquet"), "id=2": ("yes", f"{closed(2)}.parquet")}
@@ -243,7 +243,7 @@ def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_ty
 def test_what_an_answer_lacks_is_said_beside_it(tmp_path):
     write_load(tmp_path / "landing", "shop.item", [(1, "Sample", 1)], SHAPE)
     write_changes(tmp_path / "landing", "shop.item", [("U", 1, "plain", 1), (None, 1, "Sample", 7)], closed(1), SHAPE)
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), key="id")
     for words in (["changes", "shop.item"], ["find", "shop.item", "name=Sample"]):
         done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])

@@ -92,7 +92,7 @@ class Shop:
 
     def update(self, **more: Any) -> Increment:
         return update_versions(
-            *self.places, **{"landed": True, "settle": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more}
+            *self.places, **{"landed": True, "quiet_period": 0, "run": "test", "spark": lambda: self.spark, "ignored": self.ignored, **more}
         )
 
     def versions(self) -> list[tuple]:
@@ -233,7 +233,7 @@ def test_by_default_the_current_versions_are_the_rows_of_the_mirror_and_wait_for
     shop.put(555, ("I", 2, "x", "Stove", 2, "p"), ("U", 1, "x", "Poles", 1, "p"))
     columns, mirror = "a, b, name, price, seen, _cdc_file, _cdc_row", f"read_parquet('{shop.root}/lake/shop/item/*.parquet')"
     for minute, late in ((550, 1200), (560, 1)):
-        process_table(*shop.places, settle=0, spark=lambda: shop.spark)
+        process_table(*shop.places, quiet_period=0, spark=lambda: shop.spark)
         shop.put(minute, ("U", 3, "x", f"Rope {minute}", 1, "p"), ("U", 1, "x", f"Hooks {minute}", 1, "q"), late=late)
         done = shop.update(landed=False)
         assert done.files["new"] == (2 if late > 1 else 1) and done.files["late"] == (late == 1)
@@ -380,7 +380,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(shop, tmp_path):
         shop.update(ignored=["a"])
     with pytest.raises(UnknownTable, match="versions need a key, and none is set: dmscdc table set shop.other --key"):
         update_versions("shop.other", *shop.places[1:])
-    assert shop.update(settle=1e10).notes == ("shop.item: load 1 may still be written, it is applied once it is complete",)
+    assert shop.update(quiet_period=1e10).notes == ("shop.item: load 1 may still be written, it is applied once it is complete",)
     write_load(shop.landing, "shop.item_scd2", [(1,)], {"id": "int"})
     with pytest.raises(Refused, match="shop.item_scd2: the source has a table of this name"):
         shop.update()
@@ -423,7 +423,7 @@ def test_both_zeros_have_one_line_of_versions_and_so_have_all_nans(tmp_path, spa
         "By name: whether it is valid, and how many versions its key has."
         rows = [
             row
-            for path in Path(update_versions(*world.places, landed=True, settle=0, spark=lambda: spark).location).rglob("*.parquet")
+            for path in Path(update_versions(*world.places, landed=True, quiet_period=0, spark=lambda: spark).location).rglob("*.parquet")
             for row in pq.read_table(path).to_pylist()
         ]
         same = lambda a, b: a == b or a != a and b != b  # noqa: E731

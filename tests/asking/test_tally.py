@@ -87,7 +87,7 @@ def test_who_asks_is_told_of_files_that_were_moved_away_without_an_archive(w):
     with pytest.raises(NoFeed, match="look-back window"):
         feed(w.spark, past, ["id"], None, position(w))
     assert words in audit_row(str(w.landing), w.lake_table, {"id": 2})[0][0].life.words[0]
-    told = update_versions(*w.places, settle=0, spark=lambda: w.spark)
+    told = update_versions(*w.places, quiet_period=0, spark=lambda: w.spark)
     assert told.verdict == "attention" and "1 change file from before the look-back window, which the lake has applied" in told.notes[0]
     w.state.instruct(w.ref, {"kind": "rewind", "to": f"{LAST}.parquet"})
     assert w.go().verdict == "ok", "what is applied again sorts after the window's begin"
@@ -96,10 +96,10 @@ def test_who_asks_is_told_of_files_that_were_moved_away_without_an_archive(w):
 
 
 def test_a_type_2_table_that_was_woven_in_time_lacks_nothing_when_files_go(w):
-    assert update_versions(*w.places, settle=0, spark=lambda: w.spark).verdict == "ok"
+    assert update_versions(*w.places, quiet_period=0, spark=lambda: w.spark).verdict == "ok"
     move(w, OLD)
     put(w, NEW).go()
-    told = update_versions(*w.places, settle=0, spark=lambda: w.spark)
+    told = update_versions(*w.places, quiet_period=0, spark=lambda: w.spark)
     assert (told.verdict, told.notes, told.files["new"]) == ("ok", (), 1)
 
 

@@ -38,7 +38,7 @@ def versions(spark, folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scd2_table, "stage_versions", lambda spark, scd2, transaction, rows, *more: made.append(rows) or sys.exit())
         with pytest.raises(SystemExit):
-            scd2_table.update_versions(str(T), str(folder), f"{folder}-lake", state, landed=True, settle=0, spark=lambda: spark)
+            scd2_table.update_versions(str(T), str(folder), f"{folder}-lake", state, landed=True, quiet_period=0, spark=lambda: spark)
     return made[0]
 
 

@@ -137,7 +137,7 @@ def dmscdc(asked, monkeypatch, tmp_path):
     from dmscdc.cli.main import app
     from dmscdc.service.config import write_config
 
-    write_config(tmp_path, landing=asked.landing_url, lake=asked.lake_url, state=asked.places[-1], settle=0)
+    write_config(tmp_path, landing=asked.landing_url, lake=asked.lake_url, state=asked.places[-1], quiet_period=0)
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str):

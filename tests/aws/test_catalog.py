@@ -387,7 +387,7 @@ def test_a_pass_mends_what_is_behind_without_a_server_and_then_asks_glue_nothing
     def a_pass():
         return run_pass(config, on_event=lambda text: None, start=lambda *_, **__: pytest.fail("a Spark server was started"))
 
-    config = read_config(tmp_path, landing="landing", lake="lake", settle=0, workers=1, catalog="glue:shop")
+    config = read_config(tmp_path, landing="landing", lake="lake", quiet_period=0, workers=1, catalog="glue:shop")
     state = open_state(config.state)
     write_load(config.landing, "shop.orders", [(1, "a")], {"id": "int", "said": "string"})
     state.put_settings(TableRef.parse("shop.orders"), key="id")

@@ -73,7 +73,7 @@ class House:
 
     def __init__(self, home, spark, monkeypatch, lineage):
         self.home, self.spark, self.now, self.source = home, spark, DAY, {}
-        write_config(home, landing="landing", lake="lake", settle=0, workers=0, metrics="emf", lineage=lineage)
+        write_config(home, landing="landing", lake="lake", quiet_period=0, workers=0, metrics="emf", lineage=lineage)
         self.config = read_config(home)
         clock = SimpleNamespace(time=lambda: self.now.timestamp(), sleep=lambda seconds: None)
         for room in ("service.passes", "service.status", "service.metrics", "load.results"):

@@ -25,7 +25,7 @@ def settings_of(home: Path, bucket: str, **more: Any) -> Config:
     out = io.BytesIO()
     pq.write_table(pa.table({"id": [1, 2]}), out)
     client("s3").put_object(Bucket=bucket, Key="dms/shop/item/LOAD00000001.parquet", Body=out.getvalue())
-    return read_config(home, **{"landing": f"s3://{bucket}/dms", "lake": f"s3://{bucket}/lake", "settle": 0, **more})
+    return read_config(home, **{"landing": f"s3://{bucket}/dms", "lake": f"s3://{bucket}/lake", "quiet_period": 0, **more})
 
 
 def versioned(bucket: str, *rules: dict) -> None:

@@ -35,7 +35,7 @@ def test_airflow_runs_a_task_for_each_table_that_has_work_and_one_that_wants_a_k
     write_shop(tmp_path / "landing")
     shutil.rmtree(tmp_path / "landing" / "sampledb" / "productorder")
     monkeypatch.chdir(tmp_path)
-    for words in (["init", "--landing", "landing", "--lake", "lake", "--settle", "0"], ["table", "set", "sampledb.product", "--key", "id"]):
+    for words in (["init", "--landing", "landing", "--lake", "lake", "--quiet-period", "0"], ["table", "set", "sampledb.product", "--key", "id"]):
         assert CliRunner().invoke(app, words).exit_code == 0
     command = tmp_path / "dmscdc"
     command.write_text(f"#!/bin/sh\nPYTHONPATH={HERE.parents[1]} exec {sys.executable} -c 'from dmscdc.cli.main import main; main()' \"$@\"\n")

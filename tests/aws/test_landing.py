@@ -90,7 +90,7 @@ def remove(bucket, tmp_path):
 
 
 def plan(listing, position=None, minute: float = 20_000, **more):
-    return plan_table(T, listing, position, now=ZERO + 60 * minute, settle=0, **more)
+    return plan_table(T, listing, position, now=ZERO + 60 * minute, quiet_period=0, **more)
 
 
 def landing_of(there: Bucket, clients=[]) -> BucketLanding:
@@ -274,10 +274,10 @@ def test_a_pass_lists_what_is_new_and_everything_where_a_person_has_asked_for_so
 def test_a_file_put_before_the_look_back_is_said_within_a_day_and_until_a_person_has_decided(put, bucket, tmp_path):
     changes = [change(1440 * day) for day in range(1, 9)]
     put(load(), *changes)
-    config = read_config(tmp_path, landing=f"s3://{bucket}/raw", lake=str(tmp_path / "lake"), settle=0)
+    config = read_config(tmp_path, landing=f"s3://{bucket}/raw", lake=str(tmp_path / "lake"), quiet_period=0)
     state, begun = open_state(config.state), ZERO + 60 * 1440 * 8 + 60
     state.put_settings(T, key="id")
-    position = plan_table(T, classify([load(), *changes]), None, now=begun, settle=0).after
+    position = plan_table(T, classify([load(), *changes]), None, now=begun, quiet_period=0).after
     open_table("parquet", config.lake, T).commit_position(Transaction(None, position.to_json(), "test", (), ("id",))).commit()
 
     def said(hours: float):
@@ -409,7 +409,7 @@ def test_the_command_plans_a_landing_in_a_bucket(dmscdc, bucket, tmp_path):
     write_shop(tmp_path / "shop")
     for file in (tmp_path / "shop").rglob("*.parquet"):
         client("s3").upload_file(str(file), bucket, f"dms out/{file.relative_to(tmp_path / 'shop').as_posix()}")
-    assert dmscdc("init", "--landing", f"s3a://{bucket}/dms out", "--lake", "lake", "--settle", "0").exit_code == 0
+    assert dmscdc("init", "--landing", f"s3a://{bucket}/dms out", "--lake", "lake", "--quiet-period", "0").exit_code == 0
     found = {one["table"]: one for one in json.loads(dmscdc("plan", "--json").stdout)}
     assert sorted(found) == ["sampledb.product", "sampledb.productorder", "sampledb.store"]
     assert [one["suggested"] for one in found.values()] == [["id"]] * 3, found

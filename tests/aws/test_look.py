@@ -44,7 +44,7 @@ class Account:
         self.home, self.bucket, self.now, self.source, self.rows = home, bucket, DAY, {}, {}
         self.state = f"DMSCDC_Controller-{bucket}"
         create_table(self.state)
-        self.config = Config(f"s3://{bucket}/dms", str(home / "lake"), f"dynamodb:{self.state}", f"s3://{bucket}/runs", settle=0, workers=0)
+        self.config = Config(f"s3://{bucket}/dms", str(home / "lake"), f"dynamodb:{self.state}", f"s3://{bucket}/runs", quiet_period=0, workers=0)
         clock = SimpleNamespace(time=lambda: self.now.timestamp(), sleep=lambda seconds: None)
         for room in ("service.passes", "service.status", "service.metrics", "load.results"):
             monkeypatch.setattr(f"dmscdc.{room}.time", clock)

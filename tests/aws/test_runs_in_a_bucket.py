@@ -61,7 +61,7 @@ def a_job(folder: Path, *cells: str) -> Path:
 
 def a_house(folder: Path, runs: str, tables: list[str], timeout: float = 60) -> SimpleNamespace:
     "Tables with work, a job without Spark that ends as the table's name says, and runs kept at an address."
-    config = read_config(folder, landing="landing", lake="lake", runs=runs, settle=0, workers=4, timeout=timeout)
+    config = read_config(folder, landing="landing", lake="lake", runs=runs, quiet_period=0, workers=4, timeout=timeout)
     for name in tables:
         write_load(config.landing, f"shop.{name}", [(1, "a")], {"id": "int", "said": "string"})
         open_state(config.state).put_settings(TableRef("shop", name), key="id")

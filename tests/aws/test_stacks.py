@@ -276,7 +276,7 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     assert "3 tables: 3 attention" in said, said  # tables are there, and want a key; the alarm tells it, the job is no failure
     for table in ("product", "productorder", "store"):
         typed("table", "set", f"sampledb.{table}", "--key", "id")
-    assert "3 tables: 3 ok" in as_glue(environment, code, out["JobName"], "--settle", "0")
+    assert "3 tables: 3 ok" in as_glue(environment, code, out["JobName"], "--quiet-period", "0")
     for table, expected in story_result().items():
         assert rows(table) == [tuple(map(str, row)) for row in sorted(expected)]
     logs = boto3.client("logs")
@@ -436,7 +436,7 @@ def test_a_deployment_of_2019_goes_on_where_it_is_and_goes_back(cloud, code, env
     typed(*[re.sub(r"\b(RAW|LAKE|RUNS|DATABASE)\b", lambda found: names[found[1]], word) for word in shlex.split(init.replace("\\\n", " "))[1:]])
     said = typed("plan")
     assert said.count("2019") >= 3, said
-    said = as_glue(environment, code, out["JobName"], "--settle", "0")
+    said = as_glue(environment, code, out["JobName"], "--quiet-period", "0")
     assert "3 tables: 3 ok" in said, said
     for table, wanted in NOW.items():
         assert rows_of("lake-2019", table, SHOP[table]) == wanted, table
@@ -447,7 +447,7 @@ def test_a_deployment_of_2019_goes_on_where_it_is_and_goes_back(cloud, code, env
             "_cdc_file",
             "_cdc_row",
         }
-    assert "3 tables: 3 nothing" in as_glue(environment, code, out["JobName"], "--settle", "0")
+    assert "3 tables: 3 nothing" in as_glue(environment, code, out["JobName"], "--quiet-period", "0")
 
     gone(cloud, "dmscdc-shared")
     items = {one["folder"]["S"]: one for one in boto3.client("dynamodb").scan(TableName="DMSCDC_Controller")["Items"] if "folder" in one}

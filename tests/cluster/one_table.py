@@ -9,7 +9,7 @@ from dmscdc.load.process import process_table
 from dmscdc.spark.session import ask_worker, open_session
 
 root, table = sys.argv[1:]
-done = process_table(table, f"{root}/landing", f"{root}/lake", f"sqlite:{root}/state.db", settle=0)
+done = process_table(table, f"{root}/landing", f"{root}/lake", f"sqlite:{root}/state.db", quiet_period=0)
 spark = open_session()  # the same
 said = {
     "verdict": done.verdict,

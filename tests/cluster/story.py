@@ -26,7 +26,7 @@ def main(root: Path) -> None:
     for direct in ("0", str(1 << 30)):  # Spark brings the keys together; one task does it
         spark.conf.set("spark.dmscdc.directBytes", direct)
         (write_shop if direct == "0" else write_story)(landing)
-        done = [process_table(f"sampledb.{name}", str(landing), str(root / "lake"), state, settle=0, spark=lambda: spark) for name in TABLES]
+        done = [process_table(f"sampledb.{name}", str(landing), str(root / "lake"), state, quiet_period=0, spark=lambda: spark) for name in TABLES]
         said["passes"].append([(d.table, d.verdict, d.words) for d in done])
     print(json.dumps(said))
     spark.stop()

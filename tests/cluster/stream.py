@@ -47,7 +47,7 @@ def main(root: Path) -> None:
             records.append({"Data": json.dumps({"eventName": event, "dynamodb": body}).encode(), "PartitionKey": str(draw.random())})
         draw.shuffle(records)
         kinesis.put_records(StreamName="customers", Records=records)
-        apply = lambda: process_table(TABLE, *places, settle=0, spark=lambda: spark)
+        apply = lambda: process_table(TABLE, *places, quiet_period=0, spark=lambda: spark)
         done.append(follow("customers", TABLE, *places, apply, key=["id"], drain=True, client=kinesis, spark=lambda: spark).verdict)
     left = [path.name for path in (root / "lake/_dmscdc/_fetched").rglob("*.parquet")]
     print(

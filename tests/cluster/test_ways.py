@@ -29,7 +29,7 @@ pytestmark = pytest.mark.proof
 @pytest.fixture
 def shop(tmp_path) -> Path:
     "A folder with settings, three tables that know their keys, and the shop as the full load of DMS."
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, driver_memory="1g")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, driver_memory="1g")
     for name, settings in TABLES.items():
         open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("sampledb", name), **settings)
     write_shop(tmp_path / "landing")

@@ -191,7 +191,7 @@ class House:
             "DMSCDC_KERNEL": json.dumps(of_kernel),
             "DMSCDC_WORLD": root,
         }
-        ask |= {"do": "pass", "folder": root, "given": {"landing": "landing", "lake": "lake", "settle": 0, "workers": 1}}
+        ask |= {"do": "pass", "folder": root, "given": {"landing": "landing", "lake": "lake", "quiet_period": 0, "workers": 1}}
         return Going(case, self.ask(fork=ask), session, None, self.server.url)
 
     def over(self, going: Going) -> None:

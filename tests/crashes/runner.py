@@ -36,7 +36,7 @@ def process(ask: dict[str, Any]) -> dict[str, Any]:
     from dmscdc.load.process import process_table
 
     settle_session(ask["conf"])
-    done = process_table(*ask["places"], settle=0, **ask["given"])
+    done = process_table(*ask["places"], quiet_period=0, **ask["given"])
     return {"verdict": done.verdict, "words": done.words, "commit": done.commit, "kind": done.plan["kind"], "notes": done.notes}
 
 

@@ -20,7 +20,7 @@ LARGE = 300 * 2**20  # characters of one text; the server has 512 MB for everyth
 
 @pytest.mark.torture
 def test_a_batch_larger_than_the_servers_memory_fails_alone_and_says_what_to_do(tmp_path):
-    config = read_config(tmp_path, landing="landing", lake="lake", settle=0, workers=2, driver_memory="512m")
+    config = read_config(tmp_path, landing="landing", lake="lake", quiet_period=0, workers=2, driver_memory="512m")
     state = open_state(config.state)
     for name, said in (("large", "x" * LARGE), ("small", "x")):
         write_load(config.landing, f"shop.{name}", [(1, "a", said), (2, "b", "y")], SHAPE)

@@ -111,8 +111,8 @@ def versioned(spark, tmp_path_factory) -> list[tuple]:
         for place in at:  # a late file lies one second behind the one that came in time
             w.changes(60 * place + late, [(op, what, v) for what, case in VERSIONED.items() for op, v, when in case.files[late] if when == place])
         w.go()
-        update_versions(*w.places, settle=0, spark=lambda: spark)
-    assert update_versions(*w.places, settle=0, spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
+        update_versions(*w.places, quiet_period=0, spark=lambda: spark)
+    assert update_versions(*w.places, quiet_period=0, spark=lambda: pytest.fail("Spark was started")).verdict == "nothing"
     for row in read_versions(spark, w.table, w.places[2]).collect():
         told.append((row["what"], row["v"], row["valid_from"], row["valid_to"]))
     return told

@@ -32,7 +32,7 @@ def world(tmp_path, spark, monkeypatch):
     changes = [("U", 1, "again")] if FORMAT == "hudi-mor" else [("I", 10, "new")]  # Hudi puts new rows into the small file
     for number in range(1, 4 if FORMAT.startswith("hudi") else 6):  # at the sixth commit Hudi merges logs itself; Iceberg packs five files
         assert world.changes(number, [(op, key + number * (op == "I"), name) for op, key, name in changes]).go().verdict == "ok"
-    write_config(tmp_path, landing=str(world.landing), lake=str(tmp_path / "lake"), state=world.places[3], settle=0, format=FORMAT)
+    write_config(tmp_path, landing=str(world.landing), lake=str(tmp_path / "lake"), state=world.places[3], quiet_period=0, format=FORMAT)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dmscdc.lake.parquet.write.MANY", 3)
     return world
@@ -84,7 +84,7 @@ def test_files_of_before_whose_bounds_leave_nan_out_are_written_again(tmp_path, 
         [id for (id,) in query(f"select id from read_parquet('{world.folder}/*.parquet') where f > 5")] if FORMAT == "parquet" else found()
     )
     assert asked() == []
-    write_config(tmp_path, landing=str(world.landing), lake=str(tmp_path / "lake"), state=world.places[3], settle=0, format=FORMAT)
+    write_config(tmp_path, landing=str(world.landing), lake=str(tmp_path / "lake"), state=world.places[3], quiet_period=0, format=FORMAT)
     monkeypatch.chdir(tmp_path)
     plan, done = {
         "parquet": ("write 1 file again, because its bounds leave NaN out", "1 file written again"),

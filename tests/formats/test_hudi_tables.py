@@ -136,7 +136,7 @@ def test_a_stream_goes_into_hudi_as_in_the_guide_and_removed_items_go(tmp_path, 
     places = [str(tmp_path / "landing"), str(tmp_path / "lake"), f"sqlite:{tmp_path}/state.db"]
     (tmp_path / "landing").mkdir()
     open_state(places[2], places[0]).put_settings(TableRef("shop", "customer"), format="hudi")
-    apply = lambda: process_table("shop.customer", *places, format="hudi", settle=0.0, spark=lambda: spark)
+    apply = lambda: process_table("shop.customer", *places, format="hudi", quiet_period=0.0, spark=lambda: spark)
     changes = [
         lambda: [put(key, "new", 0) for key in ("a21", "b31", "c22")],
         lambda: [

@@ -62,7 +62,7 @@ def imported(words: str, folder: Path, watched: str, code: int = 0) -> dict[str,
 def folder(tmp_path_factory) -> Path:
     "A table that holds all that has landed, as far as its journal says."
     folder = tmp_path_factory.mktemp("idle")
-    write_config(folder, landing="landing", lake="lake", settle=0)
+    write_config(folder, landing="landing", lake="lake", quiet_period=0)
     config, table, types = read_config(folder), TableRef("sampledb", "product"), {"id": "int", "name": "string"}
     at = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
     write_load(folder / "landing", table, [(1, "one"), (2, "two")], types, time=time.time() - 7_200)

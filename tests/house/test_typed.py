@@ -82,7 +82,7 @@ def clone(wheel, tmp_path_factory) -> Path:
     installed(here, f"dmscdc[local,notebooks] @ {wheel.as_uri()}")
     for name in MADE:
         shutil.copy(HOME / name, here)
-    (here / ".venv/.made").touch()
+    (here / ".venv/.base").touch()
     return here
 
 

@@ -36,7 +36,7 @@ def dmscdc(tmp_path, monkeypatch):
 @pytest.fixture
 def shop(tmp_path, dmscdc):
     write_shop(tmp_path / "landing")
-    assert dmscdc("init", "--landing", "landing", "--lake", "lake", "--settle", "0").exit_code == 0
+    assert dmscdc("init", "--landing", "landing", "--lake", "lake", "--quiet-period", "0").exit_code == 0
     return dmscdc
 
 
@@ -52,7 +52,7 @@ def test_without_settings_the_error_says_how_to_make_them(dmscdc):
 
 def test_flags_win_over_the_file_and_work_without_one(tmp_path, dmscdc):
     write_shop(tmp_path / "raw")
-    done = dmscdc("plan", "--landing", "raw", "--lake", "lake", "--settle", "0", "--json")
+    done = dmscdc("plan", "--landing", "raw", "--lake", "lake", "--quiet-period", "0", "--json")
     assert done.exit_code == 0 and len(json.loads(done.stdout)) == 3
 
 

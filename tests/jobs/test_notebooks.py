@@ -66,7 +66,7 @@ def tour(execute, tmp_path_factory) -> tuple[Executed, Path]:
 def small(tmp_path_factory) -> Path:
     "A folder of settings over a landing with two tables, one of which waits for its key."
     home = tmp_path_factory.mktemp("small")
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     write_load(home / "landing", PRODUCT, PRODUCTS[:3], COLUMNS["product"])
     write_load(home / "landing", "sampledb.store", STORES[:2], COLUMNS["store"])
     open_state(read_config(home).state).put_settings(PRODUCT, key="id")

@@ -304,7 +304,7 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
     assert done["seconds"] and all(re.fullmatch(r"[\d.]+ m?s", page.after(step)) for step in done["seconds"])
     assert all(page.after(name) == str(value) for name, value in done["versions"].items()) and "pyspark" in done["versions"]
     parameters = facts["papermill"]["parameters"]
-    assert {"table", "landing", "lake", "state", "settle", "run", "fence"} <= set(parameters)
+    assert {"table", "landing", "lake", "state", "quiet_period", "run", "fence"} <= set(parameters)
     assert all(page.texts.index(name) > page.texts.index("Parameters") for name in parameters if name != "table")
 
 

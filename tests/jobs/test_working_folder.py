@@ -47,7 +47,7 @@ def folder(tmp_path_factory) -> Path:
     "A shop's table that has landed, in a folder full of traps, whose name has a blank."
     folder = tmp_path_factory.mktemp("a folder")
     table, rows = TableRef("sampledb", "product"), [(1, "one"), (2, "two")]
-    write_config(folder, landing="landing", lake="lake", settle=0, master="local[2]", driver_memory="1g")
+    write_config(folder, landing="landing", lake="lake", quiet_period=0, master="local[2]", driver_memory="1g")
     write_load(folder / "landing", table, rows, {"id": "int", "name": "string"}, time=time.time() - 3_600)
     config = read_config(folder)
     open_state(config.state, config.landing).put_settings(table, key="id")

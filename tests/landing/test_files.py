@@ -126,7 +126,7 @@ def test_places_that_contradict_each_other_cost_their_table_its_run_and_no_other
         f"{tmp_path}/cdc",
         "--lake",
         f"{tmp_path}/lake",
-        "--settle",
+        "--quiet-period",
         "0",
         "--folder",
         str(tmp_path),
@@ -135,7 +135,7 @@ def test_places_that_contradict_each_other_cost_their_table_its_run_and_no_other
 
 
 def test_a_place_inside_another_is_said_with_the_command_and_both_are_one_landing(tmp_path):
-    home, outer, inner = ("--lake", f"{tmp_path}/lake", "--settle", "0", "--folder", str(tmp_path)), tmp_path / "raw", tmp_path / "raw/changes"
+    home, outer, inner = ("--lake", f"{tmp_path}/lake", "--quiet-period", "0", "--folder", str(tmp_path)), tmp_path / "raw", tmp_path / "raw/changes"
     put(
         outer,
         "shop/item/LOAD00000001.parquet",

@@ -132,7 +132,7 @@ def test_a_column_that_comes_no_more_is_told_once_and_a_renaming_is_attention(tm
 def test_a_plan_says_what_waiting_files_do_to_the_columns_and_a_run_says_in_its_verdict_which_comes_no_more(tmp_path, spark):
     world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id").load([(1, "a")])
     world.go()
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     planned = lambda: json.loads(CliRunner().invoke(app, ["plan", "--json", "--folder", str(tmp_path)]).stdout)[0]["columns"]
     assert planned() == []
     world.changes(1, [("U", 1, 7)], {"id": "bigint", "qty": "int"})
@@ -152,6 +152,6 @@ def test_a_plan_says_what_waiting_files_do_to_the_columns_and_a_run_says_in_its_
 def test_a_plan_does_not_miss_a_column_that_we_compute(tmp_path, spark):
     world = World(tmp_path, spark, {"id": "int", "made": "date"}).set(key="id", partition="month(made)").load([(1, "2026-01-02")])
     world.go()
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     world.changes(1, [("U", 1, "2026-02-03")])
     assert json.loads(CliRunner().invoke(app, ["plan", "--json", "--folder", str(tmp_path)]).stdout)[0]["columns"] == [] == list(world.go().schema)

@@ -41,7 +41,7 @@ def typed(*arguments: str, code: int = 0) -> str:
 @pytest.fixture
 def one(tmp_path, spark) -> World:
     "A table with a load and some changes, followed by a reader, and then loaded again."
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, format=FORMAT)
     return World(tmp_path, spark, ITEM)
 
 

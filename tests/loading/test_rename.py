@@ -28,7 +28,7 @@ def typed(one: World, *words: str, code: int = 0) -> str:
 @pytest.fixture(params=WAYS)
 def one(request, tmp_path, spark) -> World:
     "A table whose column qty is called quantity from its second file on."
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, format=FORMAT)
     world, settings = World(tmp_path, spark, OLD), WAYS[request.param]
     if request.param == "csv":
         world.set(columns=[])
@@ -84,7 +84,7 @@ def test_a_renaming_is_recognised_proposed_done_and_taken_back(one):
 
 
 def test_a_key_that_was_renamed_is_the_key_under_its_new_name(tmp_path, spark):
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, format=FORMAT)
     one = World(tmp_path, spark, OLD).set(key="id").load([(1, 10, "lamp"), (2, 20, "desk")])
     one.go()
     one.changes(1, [("U", 1, 11, "lamp"), ("D", 2, 20, "desk")], schema={"number": "int", "qty": "int", "name": "string"})
@@ -95,7 +95,7 @@ def test_a_key_that_was_renamed_is_the_key_under_its_new_name(tmp_path, spark):
 
 
 def test_two_columns_of_one_file_are_no_renaming_and_another_column_is_not_proposed(tmp_path, spark):
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, format=FORMAT)
     one = World(tmp_path, spark, {**OLD, "size": "int"}).set(key="id").load([(1, 10, "lamp", 5), (2, 20, "desk", 6)])
     one.go()
     one.changes(1, [("U", 1, "lamp", 5, 77), ("U", 2, "desk", 6, 78)], schema={"id": "int", "name": "string", "size": "int", "quantity": "int"})

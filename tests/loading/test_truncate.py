@@ -212,7 +212,7 @@ def test_a_pass_that_has_no_spark_yet_leaves_out_what_came_again_from_before_the
         ).stdout
 
     (
-        typed("init", "--landing", str(one.landing), "--lake", str(one.root / "lake"), "--settle", "0"),
+        typed("init", "--landing", str(one.landing), "--lake", str(one.root / "lake"), "--quiet-period", "0"),
         typed("table", "set", "shop.item", "--key", "id", "--when-gone", "empty"),
     )
     assert "1 table: 1 ok" in typed("pass")

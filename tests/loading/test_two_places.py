@@ -29,7 +29,7 @@ def test_a_pass_and_every_question_read_loads_and_changes_of_both(spark, tmp_pat
     write_load(full, TABLE, [(1, "a"), (2, "b")], COLUMNS, time=LOADED)
     write_changes(cdc, TABLE, [("U", 1, "A"), ("D", 2, "b"), ("I", 3, "c")], closed=FIRST, schema=COLUMNS)
     open_state(places["state"]).put_settings(TableRef.parse(TABLE), key="id")
-    run = lambda: process_table(TABLE, **places, settle=0, spark=lambda: spark).verdict
+    run = lambda: process_table(TABLE, **places, quiet_period=0, spark=lambda: spark).verdict
     rows = lambda: duckdb.sql(f"select id, name from read_parquet('{tmp_path}/lake/shop/item/**/*.parquet') order by 1").fetchall()
     assert (run(), rows()) == ("ok", [(1, "A"), (3, "c")])
 

@@ -31,7 +31,7 @@ def typed(one: World, *words: str, code: int = 0) -> str:
 
 @pytest.fixture
 def one(tmp_path, spark) -> World:
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, format=FORMAT)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, format=FORMAT)
     return World(tmp_path, spark, ITEM)
 
 

@@ -55,7 +55,7 @@ class Ran:
 def house(tmp_path_factory) -> Path:
     "A load, 40 change files in two hours, and a run for every four of them, 90 seconds after the last."
     home, luck = tmp_path_factory.mktemp("volumes"), random.Random(11)
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"], time=BEGIN)
     paths: list[str] = []
     for number in range(40):
@@ -134,7 +134,7 @@ def shown(ran: Ran, *homes: Path) -> str:
 @pytest.mark.parametrize("name", sampled(LOOKING, "run_reports"))
 def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, run, tmp_path, monkeypatch):
     other, explore = tmp_path / "other", tmp_path / "notebooks" / "explore"
-    write_config(other, landing="landing", lake="lake", settle=0)
+    write_config(other, landing="landing", lake="lake", quiet_period=0)
     write_load(other / "landing", TABLE, [(1009, "Spelt", "9.99")], {"id": "int", "name": "string", "price": "string"})
     explore.mkdir(parents=True)
     (house / "mine").mkdir(exist_ok=True)
@@ -154,7 +154,7 @@ def test_an_exploration_reads_the_nearest_settings_else_the_demo(name, house, ru
 def lived(tmp_path_factory, spark) -> Path:
     "A load, and what happens to product 1001: two new names, its end, and a return. The lake is made five minutes after the load, and two hours later."
     home, (key, name, *kind, price) = tmp_path_factory.mktemp("lived"), PRODUCTS[0]
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     write_load(home / "landing", TABLE, PRODUCTS, COLUMNS["product"], time=BEGIN)
     open_state(f"sqlite:{home}/state.db").put_settings(TableRef.parse(TABLE), key="id")
     _passed(spark, home, BEGIN + timedelta(minutes=5))
@@ -176,7 +176,7 @@ def _passed(spark, home: Path, at: datetime) -> None:
     clock = type("Clock", (datetime,), {"now": classmethod(lambda cls, zone=None: at)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dmscdc.lake.table.datetime", clock)
-        done = process_table(TABLE, str(home / "landing"), str(home / "lake"), f"sqlite:{home}/state.db", settle=0, spark=lambda: spark)
+        done = process_table(TABLE, str(home / "landing"), str(home / "lake"), f"sqlite:{home}/state.db", quiet_period=0, spark=lambda: spark)
     assert done.verdict == "ok", done.words
 
 

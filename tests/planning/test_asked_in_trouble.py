@@ -80,7 +80,7 @@ def test_a_column_whose_name_a_type_2_table_needs_is_refused_before_spark_is_sta
             str(tmp_path / "lake"),
             f"sqlite:{tmp_path / 'state.db'}",
             landed=True,
-            settle=0,
+            quiet_period=0,
             spark=lambda: pytest.fail("Spark was started"),
         )
     assert not (tmp_path / "lake").exists() or not list((tmp_path / "lake").rglob("*.parquet"))
@@ -276,7 +276,7 @@ def test_who_only_asks_makes_no_state_and_no_folder(tmp_path, monkeypatch, words
 
 def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
     put(tmp_path, {"id": "int"}, [(1,)])
-    config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake=str(tmp_path / "lake"), settle=0)
+    config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake=str(tmp_path / "lake"), quiet_period=0)
     state, words = open_state(config.state), "LOAD00000001.parquet row 2 has no id. Put the file right"
     state.note_run(
         T,
@@ -286,7 +286,7 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
             "refused": {"mark": input_mark(read_statuses(config)[0]), "words": words, "run": "1"},
         },
     )
-    code, said = said_by(tmp_path, "status", "--settle", "0")
+    code, said = said_by(tmp_path, "status", "--quiet-period", "0")
     assert (
         code == 3
         and "row 2 has no id" in said
@@ -294,13 +294,13 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
         and said.count("dmscdc pass --only shop.item --retry") == 1
     )
     write_load(tmp_path / "landing", "shop.item", [(1,), (2,)], {"id": "int"})
-    code, said = said_by(tmp_path, "status", "--settle", "0")
+    code, said = said_by(tmp_path, "status", "--quiet-period", "0")
     assert code == 0 and "row 2 has no id" not in said, said
     assert (
         "shop.item: was refused by the last run, and its files or settings have changed since. The next pass takes them: dmscdc pass --only shop.item"
         in said
     )
-    assert said_by(tmp_path, "plan", "--settle", "0")[0] == 0
+    assert said_by(tmp_path, "plan", "--quiet-period", "0")[0] == 0
 
 
 def test_the_lag_of_a_run_has_a_unit(tmp_path):

@@ -10,7 +10,9 @@ from dataclasses import fields
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from dmscdc.cli.main import app
 from dmscdc.errors import ConfigError
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import DEFAULTS, FILE, MEANING, Config, absolute, read_config, table_parameters, write_config
@@ -28,16 +30,24 @@ names = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_chara
     lake=names,
     runs=names,
     workers=st.integers(0, 99),
-    settle=st.floats(0, 1e6),
+    quiet_period=st.floats(0, 1e6),
     timeout=st.integers(1, 10**6),
 )
-def test_every_value_that_is_written_is_read_again(landing, lake, runs, workers, settle, timeout):
+def test_every_value_that_is_written_is_read_again(landing, lake, runs, workers, quiet_period, timeout):
     assume(landing != lake)
     with tempfile.TemporaryDirectory() as folder:
-        write_config(folder, landing=landing, lake=lake, runs=runs, workers=workers, settle=settle, timeout=timeout)
+        write_config(folder, landing=landing, lake=lake, runs=runs, workers=workers, quiet_period=quiet_period, timeout=timeout)
         config = read_config(folder)
         assert [os.path.basename(p) for p in (config.landing, config.lake, config.runs)] == [landing, lake, runs]
-        assert (config.workers, config.settle, config.timeout) == (workers, settle, timeout)
+        assert (config.workers, config.quiet_period, config.timeout) == (workers, quiet_period, timeout)
+
+
+def test_the_names_of_0_1_are_understood(tmp_path):
+    (tmp_path / "dmscdc.toml").write_text('landing = "raw"\nlake = "lake"\nsettle = 7\n')
+    assert read_config(tmp_path).quiet_period == 7
+    shop = tmp_path / "shop"
+    CliRunner().invoke(app, ["init", "--folder", str(shop), "--landing", "raw", "--lake", "lake", "--settle", "8"])
+    assert "\nquiet_period = 8" in (shop / "dmscdc.toml").read_text()
 
 
 def test_every_setting_has_a_meaning_and_a_line_in_the_file(tmp_path):
@@ -69,10 +79,10 @@ def test_addresses_are_no_paths(tmp_path, address):
     assert absolute(address, tmp_path) == address
 
 
-@pytest.mark.parametrize("name", ["workers", "settle", "timeout", "driver_memory", "landing", "lake", "runs"])
+@pytest.mark.parametrize("name", ["workers", "quiet_period", "timeout", "driver_memory", "landing", "lake", "runs"])
 def test_a_flag_wins_over_the_file(tmp_path, name):
-    in_file = {"landing": "a", "lake": "b", "runs": "c", "workers": 1, "settle": 1, "timeout": 1, "driver_memory": "1g"}
-    flag = {"workers": 7, "settle": 7, "timeout": 7, "driver_memory": "7g"}.get(name, "/seven")
+    in_file = {"landing": "a", "lake": "b", "runs": "c", "workers": 1, "quiet_period": 1, "timeout": 1, "driver_memory": "1g"}
+    flag = {"workers": 7, "quiet_period": 7, "timeout": 7, "driver_memory": "7g"}.get(name, "/seven")
     write_config(tmp_path, **in_file)
     assert getattr(read_config(tmp_path, **{name: flag}), name) == flag
 
@@ -84,7 +94,7 @@ def test_two_flags_are_enough_without_a_file(tmp_path):
 
 @pytest.mark.parametrize(
     "name, near",
-    [("worker", "workers"), ("Landing", "landing"), ("driver-memory", "driver_memory"), ("setle", "settle")],
+    [("worker", "workers"), ("Landing", "landing"), ("driver-memory", "driver_memory"), ("quiet_perod", "quiet_period")],
 )
 def test_an_unknown_setting_is_refused_and_the_nearest_named(tmp_path, name, near):
     (tmp_path / FILE).write_text(f'landing = "a"\nlake = "b"\n{name} = 1\n')
@@ -125,7 +135,7 @@ def test_the_parameters_of_a_job_are_literals_that_name_the_table(tmp_path):
         "lake": f"{tmp_path}/lake",
         "state": f"sqlite:{tmp_path}/state.db",
         "format": "parquet",
-        "settle": 300,
+        "quiet_period": 300,
         "run": "r1",
     }
 

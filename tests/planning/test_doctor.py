@@ -54,7 +54,7 @@ def put(home: Path, files: Files, table: str = "item") -> None:
 
 
 def settings_of(home: Path, **more: Any) -> Config:
-    return read_config(home, **{"landing": str(home / "landing"), "lake": str(home / "lake"), "settle": 0, **more})
+    return read_config(home, **{"landing": str(home / "landing"), "lake": str(home / "lake"), "quiet_period": 0, **more})
 
 
 def laptop(config: Config) -> Survey:

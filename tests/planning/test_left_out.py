@@ -25,7 +25,7 @@ def home(tmp_path):
     "Four tables, of which the settings mean one; it is paused, so that a pass needs no Spark."
     for table in TABLES:
         write_load(tmp_path / "landing", table, [(1, "a")], {"id": "int", "name": "string"})
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, include="shop.*", exclude="*.tmp_*")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, include="shop.*", exclude="*.tmp_*")
     open_state(f"sqlite:{tmp_path / 'state.db'}").put_settings(TableRef("shop", "item"), key="id", active=False)
     return tmp_path
 

@@ -24,7 +24,7 @@ def everything(root: Path) -> dict[str, tuple[int, bytes]]:
 @pytest.fixture
 def left(spark, tmp_path) -> World:
     "A table of two commits; the second was made, and its run was killed before it had copied a file or saved the position."
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id").load([(1, "a")])
     world.go()
     shutil.copytree(tmp_path / "lake" / "shop", tmp_path / "before"), shutil.copy(tmp_path / "state.db", tmp_path / "state.before")

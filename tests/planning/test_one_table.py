@@ -42,7 +42,7 @@ def landed(home: Path, *tables: str) -> Path:
 
 def looks(home: Path) -> dict:
     "What a pass would find, by table."
-    config = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), settle=0)
+    config = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), quiet_period=0)
     return {str(look.table): look for look in read_statuses(config)}
 
 
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_is_the_trouble_of_its_table(tmp_path, clos
     assert f"{home}/landing/shop/new cannot be read" in found["shop.new"].problem
     code, said = dmscdc(home, "plan")
     assert code == 3 and "waits: 1 load file" in said and "shop/shut cannot be read" in said
-    done = process_table("shop.shut", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", settle=0)
+    done = process_table("shop.shut", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", quiet_period=0)
     assert done.verdict == "failed" and "shop/shut cannot be read (Permission denied)" in done.words
 
 
@@ -195,7 +195,7 @@ def test_a_table_that_cannot_be_planned_is_said_by_a_pass_without_a_server_and_w
     entry = home / "lake/_dmscdc/shop/bad/journal/000000000001.json"
     entry.parent.mkdir(parents=True)
     entry.write_bytes(b"{}")
-    config, lines = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), settle=0), []
+    config, lines = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), quiet_period=0), []
     done = run_pass(config, start=lambda *given, **more: pytest.fail("a server was started"), on_event=lines.append)
     bad = done.tables["shop.bad"]
     assert (done.verdict, done.exit_code, bad.verdict, bad.run) == ("failed", 1, "failed", None) and bad.words.startswith(f"{entry} is no entry")
@@ -235,7 +235,9 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column
         return
     words = f"its lease in the state is damaged: {column} is {kept!r}"
     assert (
-        found["shop.bad"].problem.startswith(words) and words in dmscdc(home, "plan", "--settle", "0")[1] and "shop.good" in dmscdc(home, "status")[1]
+        found["shop.bad"].problem.startswith(words)
+        and words in dmscdc(home, "plan", "--quiet-period", "0")[1]
+        and "shop.good" in dmscdc(home, "status")[1]
     )
     with transaction(state.path) as db:
         db.execute(found["shop.bad"].problem.rpartition(": ")[2])
@@ -322,7 +324,7 @@ def test_a_damaged_journal_entry_is_said_with_its_path_and_is_the_trouble_of_its
     entry.write_bytes(content)
     found = looks(home)
     assert found["shop.good"].plan.kind == "initial" and f"{entry} is no entry of a journal of ours" in found["shop.bad"].problem
-    done = process_table("shop.bad", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", settle=0)
+    done = process_table("shop.bad", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", quiet_period=0)
     assert (done.verdict, f"{entry} is no entry" in done.words) == ("failed", True) and entry.read_bytes() == content
 
 

@@ -81,7 +81,7 @@ def test_a_change_file_put_after_the_last_load_file_completes_the_set():
 
 
 def test_with_settle_0_a_set_is_complete_at_once():
-    assert plan([load(1, 0), load(2, 30)], minute=30, settle=0).kind == "initial"
+    assert plan([load(1, 0), load(2, 30)], minute=30, quiet_period=0).kind == "initial"
 
 
 def test_no_change_is_applied_while_the_first_load_is_incomplete():
@@ -107,7 +107,7 @@ def test_an_older_file_under_a_higher_number_waits_and_then_asks_a_person():
 def test_a_mixed_first_set_is_not_complete_by_a_change_file_and_not_by_settle_0():
     files = [load(1, 10), load(2, 0), change(11)]
     assert plan(files, minute=12).kind == "nothing"
-    assert plan(files, minute=12, settle=0).kind == "attention"
+    assert plan(files, minute=12, quiet_period=0).kind == "attention"
 
 
 def test_a_person_may_say_that_a_mixed_set_belongs_together():

@@ -31,7 +31,7 @@ class House:
 
     def __init__(self, home, key: str, partition: str, load: bool, rows: int = 1):
         self.home, self.state = home, open_state(f"sqlite:{home / 'state.db'}")
-        write_config(home, landing="landing", lake="lake", settle=0)
+        write_config(home, landing="landing", lake="lake", quiet_period=0)
         if load:
             write_load(home / "landing", "shop.t", [(1, 1)], COLUMNS)
         else:

@@ -57,7 +57,7 @@ def test_any_one_value_of_a_lake_is_found_and_named_by_the_command(spark, server
     other, expected = changed(db.kind, rows)
     put(db, "proven", rows)
     world, spoilt = loaded(tmp_path / "home", spark, rows), loaded(tmp_path / "other", spark, other)
-    write_config(world.root, landing="landing", lake="lake", settle=0, source=db.source)
+    write_config(world.root, landing="landing", lake="lake", quiet_period=0, source=db.source)
 
     def reconcile() -> tuple[int, dict]:
         done = CliRunner(env={"SPARK_REMOTE": server.url, **db.env}).invoke(

@@ -46,9 +46,9 @@ def test_nulls_where_the_source_has_values_are_told_as_values_that_were_not_logg
     found = proven(world)
     assert (
         found.verdict != "ok"
-        and "`dmscdc table set shop.item --unlogged keep:note`, then `dmscdc table rewind shop.item --reload --keep-changes`" in found.words
+        and "`dmscdc table set shop.item --unavailable keep:note`, then `dmscdc table rewind shop.item --reload --keep-changes`" in found.words
     )
-    world.set(csv={"unlogged": ["note"]}).state.instruct(world.ref, {"kind": "reload", "changes": "keep"})
+    world.set(csv={"unavailable": ["note"]}).state.instruct(world.ref, {"kind": "reload", "changes": "keep"})
     world.go()
     assert proven(world).verdict == "ok"
 
@@ -94,6 +94,6 @@ def test_what_the_source_has_and_the_files_have_not_is_kept_with_the_table_and_s
     assert proof.losses == told
     done = world.changes(1, [("U", 1, None, "b", "1.00")]).go()
     assert done.losses == told
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     asked = lambda *words: json.loads(CliRunner().invoke(app, [*words, "--json", "--folder", str(tmp_path)]).stdout)
     assert asked("status")[0]["losses"] == list(told) and asked("table", "list")[0]["losses"] == list(told)

@@ -29,7 +29,7 @@ LOADED, NEW, LATER = "shop.loaded", "shop.new", "shop.later"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch) -> Path:
     "Three tables that landed: one is loaded, one waits for its key, one for its first pass. A proof says `equal` and is noted."
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, source="sqlite:shop.db")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, source="sqlite:shop.db")
     sqlite3.connect(tmp_path / "shop.db").close()
     for name in (LOADED, NEW, LATER):
         write_load(tmp_path / "landing", name, [(1, "lamp")], {"id": "int", "name": "string"})

@@ -29,7 +29,7 @@ def home(spark, mariadb, tmp_path_factory) -> Path:
     home = tmp_path_factory.mktemp("proven")
     world = World(home, spark, {"id": "int", "name": "string", "price": "decimal(10,2)"}, "shop.thing").set(key="id").load(ROWS)
     world.go()
-    write_config(home, landing="landing", lake="lake", settle=0, source=mariadb.source, metrics=f"jsonl:{home}/lines.jsonl")
+    write_config(home, landing="landing", lake="lake", quiet_period=0, source=mariadb.source, metrics=f"jsonl:{home}/lines.jsonl")
     mariadb.run(
         "create table thing (id int primary key, name varchar(20), price decimal(10,2))",
         "insert into thing values (1,'lamp',39),(2,'desk',89),(3,'tent',119)",

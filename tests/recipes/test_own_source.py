@@ -75,7 +75,7 @@ def test_envelopes_of_debezium_become_a_table_that_equals_what_they_tell(tmp_pat
     run = lambda *words: subprocess.run(
         [Path(sys.executable).with_name("dmscdc"), *words], cwd=tmp_path, check=True, capture_output=True, timeout=120
     )
-    run("init", "--landing", "landing", "--lake", "lake", "--settle", "0")
+    run("init", "--landing", "landing", "--lake", "lake", "--quiet-period", "0")
     (tmp_path / "landing").mkdir(exist_ok=True)
     snapshot = [(number, "Ball", Decimal("1.50"), date(2018, 12, 15)) for number in range(5)]
     held |= {row[0]: row for row in snapshot}

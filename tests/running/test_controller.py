@@ -50,7 +50,7 @@ home, name = Path(landing).parent, table.split(".")[1]
 def load():
     "Commit the position without rows: the part of a load that needs no Spark."
     table_state = load_state(open_state(state), TableRef.parse(table), lake)
-    plan = plan_state(table_state, open_landing(landing), settle)
+    plan = plan_state(table_state, open_landing(landing), quiet_period)
     done = table_state.lake.commit_position(Transaction(table_state.head, plan.after.to_json(), run, (), table_state.item.key, ())).commit()
     open_state(state).save_position(table_state.item.table, plan.after, done.commit.number, table_state.item.commit)
 
@@ -91,7 +91,7 @@ def stand_in(folder):
 
 def a_house(folder, does, workers=4):
     "A landing with one load file a table, keys set, and what each table's run shall do."
-    config = read_config(folder, landing="landing", lake="lake", settle=0, workers=workers, timeout=50)
+    config = read_config(folder, landing="landing", lake="lake", quiet_period=0, workers=workers, timeout=50)
     state = open_state(config.state)
     for name, code in does.items():
         write_load(config.landing, f"shop.{name}", [(1, "a"), (2, "b")], {"id": "int", "said": "string"})
@@ -274,7 +274,7 @@ from pathlib import Path
 sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parent)]
 from test_controller import Fake, read_config, run_pass, stand_in
 folder = Path(sys.argv[2])
-config = read_config(folder, landing="landing", lake="lake", settle=0, workers=int(sys.argv[3]), timeout=50)
+config = read_config(folder, landing="landing", lake="lake", quiet_period=0, workers=int(sys.argv[3]), timeout=50)
 class Writing(Fake):
     def stop_work(self, url, session):
         super().stop_work(url, session)
@@ -356,7 +356,7 @@ def test_a_real_pass_that_gets_sigterm_while_a_kernel_starts_leaves_nothing_at_w
         "raw",
         "--lake",
         "lake",
-        "--settle",
+        "--quiet-period",
         "0",
     ]
     with (tmp_path / "said").open("w") as said:

@@ -26,7 +26,7 @@ class Home:
     def __init__(self, root: Path):
         self.root, self.raw = root, root / "landing" / "shop" / "item"
         self.raw.mkdir(parents=True)
-        write_config(root, landing="landing", lake="lake", settle=0, workers=0)
+        write_config(root, landing="landing", lake="lake", quiet_period=0, workers=0)
         self.put("LOAD00000001.csv", "1,a\n2,b\n")
         (root / "item.sql").write_text("create table item (id int primary key, name varchar(9))")
         assert (
@@ -148,7 +148,7 @@ def test_a_consistent_pass_brings_tables_to_one_transaction_also_where_it_lies_i
     )
     cdc.mkdir(parents=True)
     (tmp_path / "shop.sql").write_text(shop)
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, workers=0, transactions="cdc")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, workers=0, transactions="cdc")
     (cdc / "CDC_TXN-20181215100000000.csv").write_text("I,orders,shop,1,10\nI,line,shop,1,1\nI,orders,shop,2,20\nI,line,shop,21,2\n")
     (cdc / "CDC_TXN-20181215100100000.csv").write_text("I,line,shop,22,2\nU,orders,shop,1,11\nD,line,shop,1,1\nI,line,shop,11,1\n")
 

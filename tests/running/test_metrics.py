@@ -90,7 +90,7 @@ def house(tmp_path_factory):
     nbformat.write(
         new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}), folder / "job.ipynb"
     )
-    config = read_config(folder, landing="landing", lake="lake", settle=0, workers=2, metrics="emf:logs/pass.jsonl")
+    config = read_config(folder, landing="landing", lake="lake", quiet_period=0, workers=2, metrics="emf:logs/pass.jsonl")
     for name in ("good", "broken", "new"):
         write_load(config.landing, f"shop.{name}", [(1, "a"), (2, "b")], {"id": "int", "said": "string"})
         if name != "new":

@@ -35,7 +35,7 @@ LOADS_HALF = """
 from dataclasses import replace
 from dmscdc.load.initial import after_load
 table_state = load_state(open_state(state), TableRef.parse(table), lake)
-plan = plan_state(table_state, open_landing(landing), settle)
+plan = plan_state(table_state, open_landing(landing), quiet_period)
 done = table_state.lake.commit_position(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
 open_state(state).save_position(table_state.item.table, after_load(plan), done.commit.number, table_state.item.commit)
 """
@@ -54,7 +54,7 @@ def told(folder, *command):
 
 def settings(config):
     "The settings as `dmscdc.toml` has them."
-    lines = [f"{name} = {json.dumps(getattr(config, name))}" for name in ("landing", "lake", "state", "runs", "settle", "workers")]
+    lines = [f"{name} = {json.dumps(getattr(config, name))}" for name in ("landing", "lake", "state", "runs", "quiet_period", "workers")]
     Path(config.folder, "dmscdc.toml").write_text("\n".join(lines) + "\n")
 
 

@@ -113,7 +113,7 @@ def more(w: Old) -> Old:
 
 def test_the_plan_shows_settings_and_position_as_they_were_and_says_what_going_on_means(tmp_path, spark):
     w = more(of_2019(tmp_path, spark))
-    write_config(tmp_path, landing="landing", lake="lake", state="sqlite:state.db", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", state="sqlite:state.db", quiet_period=0)
     before = w.table_state()
     (look,) = read_statuses(read_config(tmp_path))
     shown = status_row(look)
@@ -415,7 +415,7 @@ def test_items_in_dynamodb_bring_their_lake_with_them(tmp_path, spark, dynamodb_
     client("dynamodb").put_item(TableName=dynamodb_table, Item={name: {"S": text} for name, text in texts.items()})
     from dmscdc.load.process import process_table
 
-    run = lambda: process_table(w.table, str(w.landing), str(tmp_path / "lake"), f"dynamodb:{dynamodb_table}", settle=0, spark=lambda: spark)  # noqa: E731
+    run = lambda: process_table(w.table, str(w.landing), str(tmp_path / "lake"), f"dynamodb:{dynamodb_table}", quiet_period=0, spark=lambda: spark)  # noqa: E731
     assert (run().verdict, run().verdict) == ("ok", "nothing")
     (w.folder / "_SUCCESS").unlink()
     w.equals_the_replay()

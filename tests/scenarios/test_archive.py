@@ -66,7 +66,7 @@ def test_a_file_of_the_archive_that_changes_during_the_run_voids_it(tmp_path, sp
 def test_the_setting_reaches_plan_and_history(tmp_path):
     w = loaded(tmp_path)
     archived(w)
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, archive="archive")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, archive="archive")
     [look] = read_statuses(read_config(tmp_path))
     assert [file.name for file in look.plan.changes] == [f"{OLD}.parquet", f"{NEW}.parquet"] and look.plan.archived == (f"{OLD}.parquet",)
     assert table_parameters(read_config(tmp_path), w.ref)["archive"] == str(tmp_path / "archive")

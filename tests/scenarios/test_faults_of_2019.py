@@ -99,12 +99,12 @@ def test_rows_with_null_op_lost__the_batch_is_refused_by_name(w):
 
 def test_load_started_before_all_its_parts_are_there__it_waits(w):
     w.load([(1, "a")])
-    done = w.idle(settle=300)
+    done = w.idle(quiet_period=300)
     assert done.verdict == "nothing" and "1 load file; complete at" in done.words and w.lake_table.head() is None
     w.load([(2, "b")], number=2)
-    assert w.idle(settle=300).verdict == "nothing"
+    assert w.idle(quiet_period=300).verdict == "nothing"
     w.changes(1, [("U", 2, "B")], time=time.time() + 5)  # put after the last load file
-    assert w.go(settle=300).verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "B")]
+    assert w.go(quiet_period=300).verdict == "ok" and w.lake("id, name") == [(1, "a"), (2, "B")]
 
 
 def test_files_that_arrive_during_the_run_read_twice__they_wait_for_the_next(w, in_spark):

@@ -40,7 +40,7 @@ def w(tmp_path, spark):
     for day, name in enumerate(DAYS):
         w.changes(name, [("U", 1 + day % 3, f"day {day}"), ("I", 10 + day, "new")])
     assert w.go().verdict == "ok"
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, archive="archive")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, archive="archive")
     return w
 
 

@@ -40,7 +40,7 @@ def test_every_name_is_loaded_and_changed(tmp_path, spark, names, direct, monkey
                 str(tmp_path / "landing"),
                 str(tmp_path / "lake"),
                 f"sqlite:{tmp_path / 'state.db'}",
-                settle=0,
+                quiet_period=0,
                 run="test",
                 spark=lambda: spark,
             )

@@ -87,12 +87,12 @@ def test_the_next_files_are_applied_and_versions_go_on(shop, spark):
         {"id": "int", "town": "string", "area": "string"},
     )
     for table, commit in {"shop.product": 4, "shop.store": 3}.items():
-        done = process_table(*places(shop, table), settle=0, run="test", spark=lambda: spark)
+        done = process_table(*places(shop, table), quiet_period=0, run="test", spark=lambda: spark)
         assert (done.verdict, done.commit) == ("ok", commit), done.words
     assert rows(shop, "product", "id, name, price::text") == [*HELD[:2], (4, "Desk", "99.00"), (5, "RunStore", "60.00")]
     assert rows(shop, "store", "id, town, area") == [(10, "Winterthur", "ZH")]
     assert rows(shop, "product_scd2", "id, name, price::text, is_current") == VERSIONS, "as 0.1.0 has left them"
-    done = update_versions(*places(shop, "shop.product"), settle=0, spark=lambda: spark)
+    done = update_versions(*places(shop, "shop.product"), quiet_period=0, spark=lambda: spark)
     assert done.verdict == "ok" and done.files["new"] == 1, done.words
     assert rows(shop, "product_scd2", "id, name, price::text, is_current") == sorted(
         [*VERSIONS[:-1], (4, "Desk", "120.00", False), (4, "Desk", "99.00", True), (5, "RunStore", "60.00", True)], key=str

@@ -120,7 +120,7 @@ def test_a_table_whose_jars_are_not_the_listed_ones_fails_before_java_starts(rep
     put(repository, wanted, b"somebody else's")
     (tmp_path / "landing/shop/product").mkdir(parents=True)
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "landing/shop/product/LOAD00000001.parquet")
-    write_config(tmp_path, landing="landing", lake="lake", settle=0, format="iceberg")
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0, format="iceberg")
     assert subprocess.run([CLI, "table", "set", "shop.product", "--key", "id"], cwd=tmp_path).returncode == 0
     done = subprocess.run(
         [CLI, "pass"],

@@ -111,7 +111,7 @@ def home(tmp_path_factory) -> Path:
     home = tmp_path_factory.mktemp("home")
     write_load(home / "landing", "shop.item", [(1, "lamp")], {"id": "int", "name": "string"})
     write_changes(home / "landing", "shop.item", [("I", 2, "desk")], "20181215-100001000", {"id": "int", "name": "string"})
-    write_config(home, landing="landing", lake="lake", settle=0)
+    write_config(home, landing="landing", lake="lake", quiet_period=0)
     subprocess.run([DMSCDC, "table", "set", "shop.item", "--key", "id"], cwd=home, check=True, stdout=subprocess.DEVNULL)
     return home
 

@@ -61,7 +61,7 @@ class House(World):
 
 @pytest.fixture
 def house(spark, tmp_path):
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     return House(tmp_path, spark, {})
 
 
@@ -296,7 +296,7 @@ def test_settings_may_be_typed_in_any_order(spark, tmp_path):
     for number, order in enumerate([*itertools.permutations(typed)][::40]):
         house = House(tmp_path / str(number), spark, {})
         house.put("LOAD00000001.csv", "1,a,1.00\n2,b,\n")
-        write_config(house.root, landing="landing", lake="lake", settle=0)
+        write_config(house.root, landing="landing", lake="lake", quiet_period=0)
         for name in order:
             house.typed("table", *typed[name])
             plan = CliRunner().invoke(app, ["plan", "--folder", str(house.root)], env={"COLUMNS": "400"})
@@ -308,7 +308,7 @@ def test_settings_may_be_typed_in_any_order(spark, tmp_path):
 
 
 def test_one_dump_defines_every_table_of_the_landing(spark, tmp_path):
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     (tmp_path / "shop.sql").write_text(
         "create table item (id int primary key, name text);\ncreate table shop.visit (n serial primary key, at timestamptz);\ncreate table other (a int);"
     )

@@ -222,7 +222,7 @@ def test_the_command_takes_a_definition_and_its_key_and_shows_both(tmp_path):
     (tmp_path / "landing" / "sampledb" / "product" / "LOAD00000001.csv").write_text("1,a,1.00,a,2.00\n")
     (tmp_path / "shop.sql").write_text(MYSQLDUMP)
     (tmp_path / "list.json").write_text('["id int", "name string"]')
-    assert dmscdc("init", "--landing", "landing", "--lake", "lake", "--settle", "0")[0] == 0
+    assert dmscdc("init", "--landing", "landing", "--lake", "lake", "--quiet-period", "0")[0] == 0
     code, said = dmscdc("plan")
     assert code == 0 and "dmscdc table columns sampledb.product --ddl FILE" in said
     code, said = dmscdc("table", "columns", "sampledb.product", "--ddl", str(tmp_path / "shop.sql"))

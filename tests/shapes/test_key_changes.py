@@ -134,7 +134,7 @@ def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
     draw, source = random.Random(seed_of("KEY_SEED")), Source(8)
     world, after, kinds = table_of(spark, tmp_path, source, partition=partition), [], []
     world.go()
-    update_versions(*world.places, settle=0, spark=lambda: spark)
+    update_versions(*world.places, quiet_period=0, spark=lambda: spark)
     for number in range(6):
         for _ in range(draw.randint(1, 6)):
             ids = [id for id, _ in source.rows()]
@@ -158,7 +158,7 @@ def test_random_statements_and_every_question_about_them(spark, way, tmp_path):
         if number % 3 == 2:
             assert world.go().verdict == "ok"
             assert world.lake("id, name") == source.rows()
-            update_versions(*world.places, settle=0, spark=lambda: spark)
+            update_versions(*world.places, quiet_period=0, spark=lambda: spark)
             there = read_versions(spark, world.table, world.places[2]).where("is_current").collect()
             assert pairs(there) == source.rows()
     past = now(world)

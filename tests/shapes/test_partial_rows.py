@@ -48,7 +48,7 @@ def test_a_delete_that_carries_only_the_key_finds_its_row_in_every_partition(spa
     assert asked(world) == [row[:4] for row in there]
     (audit,), _ = audit_row(str(world.landing), world.lake_table, {"id": 1})
     assert audit.verdict == "agrees" and audit.life.state is None
-    update_versions(*world.places, settle=0, spark=lambda: spark)
+    update_versions(*world.places, quiet_period=0, spark=lambda: spark)
     assert sorted(row["id"] for row in read_versions(spark, world.table, world.places[2]).where("is_current").collect()) == [2, 4]
     told = small_feed(past(world), ["id"], landed(upto(past(world), "load"))).rows.to_pylist()
     assert sorted((r["_change_type"], r["id"], r["name"]) for r in told) == [("delete", 1, "a"), ("delete", 3, "c")]

@@ -306,7 +306,7 @@ def test_a_file_that_was_applied_is_never_put_aside(spark, tmp_path):
 def versions(world: World) -> list[tuple]:
     from dmscdc.scd2.update import read_versions, update_versions
 
-    update_versions(*world.places, settle=0, spark=lambda: world.spark)
+    update_versions(*world.places, quiet_period=0, spark=lambda: world.spark)
     return sorted((row["id"], str(row["price"])) for row in read_versions(world.spark, world.table, world.places[2]).where("is_current").collect())
 
 

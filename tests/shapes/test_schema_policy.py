@@ -54,7 +54,7 @@ def test_strict_goes_on_with_the_same_columns_and_refuses_a_reload_of_others(spa
 def test_keep_leaves_new_columns_out_of_the_table_and_of_its_versions_and_takes_wider_ones(spark, tmp_path):
     world = item(spark, tmp_path, schema_policy="keep")
     world.go()
-    update_versions(*world.places, settle=0, spark=lambda: spark)
+    update_versions(*world.places, quiet_period=0, spark=lambda: spark)
     world.changes(1, [("U", 1, "A", "red"), ("I", 1 << 40, "c", "blue")], WIDER)
     found = world.go()
     assert found.verdict == "ok" and list(found.schema) == [
@@ -62,7 +62,7 @@ def test_keep_leaves_new_columns_out_of_the_table_and_of_its_versions_and_takes_
         "column color string is left out (--schema-policy keep)",
     ]
     assert world.lake("id, name") == [(1, "A"), (2, "b"), (1 << 40, "c")] and names(world) == ["id bigint", "name string"]
-    update_versions(*world.places, settle=0, spark=lambda: spark)
+    update_versions(*world.places, quiet_period=0, spark=lambda: spark)
     versions = read_versions(spark, world.table, world.places[2])
     assert "color" not in versions.columns and sorted(r["id"] for r in versions.where("is_current").collect()) == [1, 2, 1 << 40]
     world.set(schema_policy="evolve").changes(2, [("U", 2, "B", "green")], WIDER)

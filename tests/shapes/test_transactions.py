@@ -248,7 +248,7 @@ def shop(tmp_path):
         new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}}),
         tmp_path / "job.ipynb",
     )
-    config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", settle=0, transactions="cdc")
+    config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions="cdc")
     write(tmp_path / "landing", 1, [("I", "parent", "shop", 1, "a"), ("I", "child", "shop", 1, 1, "b")])
     state = open_state(config.state, config.landing)
     for table, schema in (("shop.parent", PARENT), ("shop.child", CHILD)):
@@ -304,7 +304,7 @@ def test_a_consistent_pass_needs_all_tables_and_the_setting(shop):
     config, _ = shop
     with pytest.raises(BadSetting, match="--only does not go with it"):
         run(config, consistent=True, only=["shop.child"])
-    config = read_config(config.folder, landing=config.landing, lake="lake", settle=0)
+    config = read_config(config.folder, landing=config.landing, lake="lake", quiet_period=0)
     with pytest.raises(BadSetting, match="the setting transactions"):
         run(config, consistent=True)
 
@@ -319,10 +319,10 @@ def test_files_of_transactions_that_no_setting_names_are_said_by_every_command(t
     (tmp_path / "landing/shop/parent/LOAD00000001.csv").write_text("1,a\n")
     said = []
     for setting in ("", folder):
-        read_statuses(read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", settle=0, transactions=setting), say=said.append)
+        read_statuses(read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions=setting), say=said.append)
     told = []
     read_statuses(
-        read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", settle=0, transactions=folder), say=said.append, tell=told.append
+        read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions=folder), say=said.append, tell=told.append
     )
     assert told[-1] == "1 file of transactions not divided among the tables yet; dmscdc pass does it"
     assert said == [f"{folder} holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions {folder}"]

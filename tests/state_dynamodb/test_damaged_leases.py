@@ -45,7 +45,7 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(dynamodb_table, 
     sound = state.stored.find(BAD)[1]
 
     def looks():
-        return {look.table: look for look in read_statuses(read_config(home, settle=0, **given))}
+        return {look.table: look for look in read_statuses(read_config(home, quiet_period=0, **given))}
 
     def command(*words):
         options = [part for name, value in given.items() for part in (f"--{name}", value)]
@@ -67,7 +67,7 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(dynamodb_table, 
                 ask()
         assert state.stored.read("shop/o'bad/") == kept, "nobody has written"
         told += 1
-    assert told == len(GARBAGE) == 26 and words in command("plan", "--settle", "0")[1] and "shop.good" in command("status")[1]
+    assert told == len(GARBAGE) == 26 and words in command("plan", "--quiet-period", "0")[1] and "shop.good" in command("status")[1]
     _, _, _, *options = shlex.split(found[BAD].problem.rpartition("free it by: ")[2])
     call = dict(zip(options[::2], options[1::2], strict=True))
     db.update_item(TableName=call["--table-name"], Key=json.loads(call["--key"]), UpdateExpression=call["--update-expression"])

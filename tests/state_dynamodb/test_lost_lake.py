@@ -20,7 +20,7 @@ def test_a_lost_lake_is_left_alone_with_a_state_in_dynamodb_too(dynamodb_table, 
     open_state(state, str(w.landing)).put_settings(w.ref, key="id")
 
     def go(spark):
-        return process_table(w.table, str(w.landing), str(w.root / "lake"), state, settle=0, run="test", spark=spark)
+        return process_table(w.table, str(w.landing), str(w.root / "lake"), state, quiet_period=0, run="test", spark=spark)
 
     def items():
         return boto3.client("dynamodb").scan(TableName=dynamodb_table)["Items"]

@@ -50,7 +50,7 @@ def set_up(root: Path, **settings: object) -> None:
 @pytest.fixture
 def follow_it(spark, tmp_path, run):  # noqa: F811
     "As `run`, without a key."
-    apply = lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
+    apply = lambda: process_table(TABLE, *places(tmp_path), quiet_period=0.0, spark=lambda: spark)
     return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), apply, **{"drain": True, "client": kinesis, **more})
 
 

@@ -81,7 +81,7 @@ def test_the_lake_equals_the_items_after_a_random_life(spark, kinesis, tmp_path,
 
     def apply():
         deaths.reach()
-        done = process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
+        done = process_table(TABLE, *places(tmp_path), quiet_period=0.0, spark=lambda: spark)
         deaths.reach()
         return done
 
@@ -134,7 +134,7 @@ def test_a_tables_own_stream_is_followed_without_kinesis(spark, clients, tmp_pat
             "dynamodb:client",
             TABLE,
             *places(tmp_path),
-            lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark),
+            lambda: process_table(TABLE, *places(tmp_path), quiet_period=0.0, spark=lambda: spark),
             key=["id"],
             drain=True,
             client=TableStream("client", dynamo, clients("dynamodbstreams")),

@@ -143,7 +143,7 @@ def is_open(done: object) -> bool:
 def run(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("dmscdc.stream.shards._PAUSE", 0.0)
     (tmp_path / "landing").mkdir()
-    apply = lambda: process_table(TABLE, *places(tmp_path), settle=0.0, spark=lambda: spark)
+    apply = lambda: process_table(TABLE, *places(tmp_path), quiet_period=0.0, spark=lambda: spark)
     return lambda kinesis, **more: follow("customers", TABLE, *places(tmp_path), apply, **{"key": ["id"], "drain": True, "client": kinesis, **more})
 
 
@@ -532,7 +532,7 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
         dynamo.enable_kinesis_streaming_destination(
             TableName="customer", StreamArn=kinesis.describe_stream(StreamName="customers")["StreamDescription"]["StreamARN"]
         )
-        write_config(tmp_path, landing="landing", lake="lake", settle=0)
+        write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
         (tmp_path / "landing").mkdir()
 
         def typed(*words: str) -> tuple[int, str]:
@@ -598,7 +598,7 @@ def test_the_story_of_a_stream_with_a_true_table_of_dynamodb(spark, tmp_path, mo
             config.landing,
             config.lake,
             config.state,
-            lambda: process_table(table, config.landing, config.lake, config.state, settle=0.0, spark=lambda: spark),
+            lambda: process_table(table, config.landing, config.lake, config.state, quiet_period=0.0, spark=lambda: spark),
             **more,
         )
 

@@ -30,7 +30,11 @@ pytestmark = pytest.mark.test
 
 ITEM = {"id": "int", "area": "string", "note": "string", "price": "decimal(9,2)"}
 CSV = DmsSettings(data_format="csv", use_csv_no_sup_value=True, csv_no_sup_value="¬", add_column_name=True, include_op_for_full_load=True)
-WAYS = {"marker": (CSV, {"marker": "¬"}), "keep": (DmsSettings(), {"unlogged": ["note", "area"]}), "keep all": (DmsSettings(), {"unlogged": ["*"]})}
+WAYS = {
+    "marker": (CSV, {"marker": "¬"}),
+    "keep": (DmsSettings(), {"unavailable": ["note", "area"]}),
+    "keep all": (DmsSettings(), {"unavailable": ["*"]}),
+}
 SUFFIX = {"marker": "csv", "keep": "parquet", "keep all": "parquet"}
 
 
@@ -102,7 +106,7 @@ def test_random_lives_are_replayed_alike_by_the_lake_and_by_every_question(spark
         assert [one.verdict for one in audits if one.verdict != "agrees"] == []
     if way == "shuffled":
         return
-    update_versions(*world.places, settle=0, spark=lambda: spark)
+    update_versions(*world.places, quiet_period=0, spark=lambda: spark)
     assert plainly(read_versions(spark, world.table, world.places[2]).where("is_current").collect()) == expected[-1]
 
 
@@ -167,19 +171,19 @@ def test_a_captured_database_that_logs_what_changes_equals_the_lake_from_the_com
         )
         source.flush("landing", settings, everything=True)
         there = db.execute("select id, area, note from item order by id").fetchall()
-    write_config(tmp_path, landing="landing", lake="lake", settle=0)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
     run = lambda *words: CliRunner().invoke(app, list(words))
     assert run("table", "set", "shop.item", "--key", "id").exit_code == 0
-    wrong = run("table", "set", "shop.item", "--unlogged", "keep:nought")
+    wrong = run("table", "set", "shop.item", "--unavailable", "keep:nought")
     assert wrong.exit_code == 2 and "shop.item has no column nought" in " ".join(wrong.output.split())
-    said = run("table", "set", "shop.item", "--unlogged", "keep:area,note")
+    said = run("table", "set", "shop.item", "--unlogged", "keep:area,note")  # its name before 1.0
     assert "nulls in updates of area, note count as not logged" in " ".join(said.output.split())
     assert run("pass").exit_code == 0
     assert query("select id, area, note from read_parquet('lake/shop/item/*.parquet') where Op <> 'D' order by id") == there
 
 
 def test_a_file_that_is_refused_as_it_is_stays_refused_in_words(spark, tmp_path):
-    world = World(tmp_path, spark, ITEM).set(key="id", csv={"unlogged": ["*"]}).load([(1, "a", "b", 5)])
+    world = World(tmp_path, spark, ITEM).set(key="id", csv={"unavailable": ["*"]}).load([(1, "a", "b", 5)])
     world.go()
     pq.write_table(
         pa.table([["U"], pa.array([1], pa.int32()), pa.array([None], pa.string()), ["x"]], names=["Op", "id", "note", "Op"]),
