@@ -32,7 +32,7 @@ from tiers import sampled
 
 pytestmark = pytest.mark.proof
 
-PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
+PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nquiet_period = 0.0\nrun = ""\nowner = ""\nfence = 0'
 DOES = """
 import os, sys, threading
 from pathlib import Path

@@ -59,7 +59,7 @@ EMF = {
         }
     },
 }
-PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nsettle = 0.0\nrun = ""\nowner = ""\nfence = 0'
+PARAMETERS = 'table = ""\nlanding = ""\nlake = ""\nstate = ""\nformat = ""\nquiet_period = 0.0\nrun = ""\nowner = ""\nfence = 0'
 JOB = """
 from dmscdc.runs.log import record
 assert not table.endswith("broken"), "a file that cannot be read"

@@ -236,7 +236,7 @@ def shop(tmp_path):
     cells = [
         new_code_cell(
             "\n".join(f'{one} = ""' for one in ("table", "landing", "lake", "state", "run", "owner"))
-            + '\nformat = "parquet"\nsettle = 300.0\nfence = 0',
+            + '\nformat = "parquet"\nquiet_period = 300.0\nfence = 0',
             metadata={"tags": ["parameters"]},
         ),
         new_code_cell(
