@@ -22,6 +22,7 @@ __all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_tex
            'is_free', 'columns_of', 'row_of', 'scan', 'write_rows', 'ItemTable']
 
 # %% ../../notebooks/03_capture/05_items.ipynb #3b9a78f7
+# A number has up to 38 digits, so without a definition it stays the text that DynamoDB sends.
 KINDS = {"S": "string", "N": "string", "B": "binary", "BOOL": "boolean"}  # of columns that nobody has declared
 
 
@@ -35,6 +36,7 @@ def json_text(typed: Mapping[str, Any]) -> str:
     ((kind, value),) = typed.items()
     if kind == "N":
         return number_text(value)
+    # Sets have no order, so they are sorted: equal sets are equal texts.
     if kind in ("SS", "BS"):
         return json.dumps(sorted(map(bytes_text, value)), ensure_ascii=False)
     if kind == "NS":
@@ -65,14 +67,17 @@ def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or 
     ((kind, value),) = typed.items()
     if kind == "B":
         return base64.b64decode(bytes_text(value))
-    return value if kind in ("S", "BOOL") else None if kind == "NULL" else json_text(typed)
+    if kind == "NULL":
+        return None
+    return value if kind in ("S", "BOOL") else json_text(typed)
 
 # %% ../../notebooks/03_capture/05_items.ipynb #cdc78b95
 OP, REST, SEQUENCE = "Op", "_rest", "AR_H_CHANGE_SEQ"  # the last is what DMS calls a change sequence
 RECORD = "_record_"  # columns that begin so hold what a record says beside its item, see `stream/stage`
 
 
-_OURS, _BEGIN_OURS = {name.lower() for name in (OP, REST, SEQUENCE)}, ("_cdc_", RECORD, "bi_")
+_OURS = {name.lower() for name in (OP, REST, SEQUENCE)}
+_BEGIN_OURS = ("_cdc_", RECORD, "bi_")
 
 
 def is_free(name: str) -> bool:
@@ -123,6 +128,7 @@ def row_of(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any
         if fits:
             row[name] = value
         else:
+            # A value that fits no column goes into the rest column, so nothing is lost and nothing stops.
             unfit[name] = json_text(typed)
     return {**row, REST: object_text(unfit) if unfit else None}
 
@@ -153,6 +159,7 @@ def write_rows(
     named = ", ".join('"' + column.replace('"', '""') + '"' for column in [name, *row_columns])
     table, _, fields = named.partition(", ")
     rows = (row_of(item, columns) for item in items)
+    # Columns of SQLite without a type hold values as they are given.
     db.execute(f"create table {table} ({fields})")
     into = f"insert into {table} values ({', '.join('?' * len(row_columns))})"
     db.executemany(into, ([_sql_value(row.get(column)) for column in row_columns] for row in rows))
@@ -180,7 +187,9 @@ class ItemTable:
             "Keys": {self.key: key},
             **{name: image for name, image in images.items() if image},
         }
-        event = "REMOVE" if not new else "MODIFY" if old_image else "INSERT"
+        event = "REMOVE"
+        if new:
+            event = "MODIFY" if old_image else "INSERT"
         record = {"eventName": event, "tableName": self.name, "eventSource": "aws:dynamodb", "dynamodb": body}
         self._waiting.append(json.dumps(record).encode())
 
