@@ -60,10 +60,9 @@ def tables_to_examine(
     except UnknownTable:
         raise
     except LandingEmpty as error:
-        place, why = "landing", "There is nothing to load"
-        if isinstance(error, LandingUnreachable):
-            why = "No pass can list it"
-        return [], [Finding("error", place, str(error), why, error.mend)]
+        # What cannot be read is the first finding, and the machine is examined all the same.
+        why = "No pass can list it" if isinstance(error, LandingUnreachable) else "There is nothing to load"
+        return [], [Finding("error", "landing", str(error), why, error.mend)]
     except DmscdcError as error:
         return [], [Finding("error", "state", str(error), "No pass can start", error.mend)]
 
@@ -96,9 +95,9 @@ def _first_mixed_in(place: Place) -> str:
         return ""
     bucket = place.bucket
     start = bucket.start
-    folders = [
-        entry["Prefix"] for page in bucket.pages(start, delimiter="/") for entry in page.get("CommonPrefixes") or ()
-    ]
+    folders: list[str] = []
+    for page in bucket.pages(start, delimiter="/"):
+        folders += [entry["Prefix"] for entry in page.get("CommonPrefixes") or ()]
     pages = (next(bucket.pages(prefix + _MIXED)) for prefix in (start, *folders))
     return next((entry["Key"] for page in pages for entry in page.get("Contents") or ()), "")[len(start) :]
 
@@ -106,6 +105,7 @@ def _first_mixed_in(place: Place) -> str:
 def transactions(landing: Landing, setting: str) -> list[Finding]:
     "Changes of all tables in a folder that the setting `transactions` does not name. Raises `LandingUnreachable`."
     path = _first_mixed(landing)
+    # No table looks into this folder: each seems healthy, and no change ever comes.
     if setting and path.rpartition("/")[0] == transactions_from(setting).folder:
         return []
     try:
@@ -137,10 +137,13 @@ def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
 def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
     "Folders beside the landing with the changes of tables that have only loads in it, or the other way round."
     listings = {table: landing.files(table) for table in islice(tables, _TABLES)}
+    # Where one task loads and another follows, each has a folder, and one of them is quietly half of every table.
     half = {table: listing for table, listing in listings.items() if bool(listing.load) != bool(listing.changes)}
     yield from _in_other_letters(half)
     places = [str(place.root) for place in landing.places]
-    for neighbour in dict.fromkeys(neighbour for place in landing.places if half for neighbour in _beside(place)):
+    if not half:
+        return
+    for neighbour in dict.fromkeys(neighbour for place in landing.places for neighbour in _beside(place)):
         beside = open_landing(neighbour)
         fits = [table for table, own in half.items() if _is_rest(own, beside.files(table))]
         if fits and neighbour not in places:
@@ -205,6 +208,7 @@ def undecided(
         return
     state = open_state(config.state, config.landing, ask=True)
     for item in items:
+        # What a pass would leave to a person is told here too, where it is known without one.
         row = status_row(read_status(item.table, config, landing, state, now))
         is_known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
         if row["verdict"] in (Verdict.ATTENTION, Verdict.REFUSED) and row["state"] != "waiting" and not is_known:
@@ -217,6 +221,8 @@ def left_to_format(config: Config, items: Iterable[TableItem]) -> Iterator[Findi
     "Tables that their format's own writer writes, where our tasks could."
     for item in items:
         with suppress(Exception):  # plan and pass say what is wrong with a lake
+            # Our tasks write Delta and Iceberg; what they do not write, the format's own MERGE does, several times
+            # slower.
             if item.commit and (words := open_lake(item, config.lake, config.catalog).left_because()):
                 what = f"{item.format} itself writes its changes: {words}"
                 why = "That is as right, and takes several times longer"
@@ -253,6 +259,7 @@ def doctor(
     landed = sum(size for _, size in looks)
     for look in running:
         noticed = [*task_state(look), *(beside_landing(look, landing, landing.tables()) if items else ())]
+        # A task may have tables that nobody asked about.
         chosen = {look.place, *(str(item.table) for item in items)}
         collected += [*look.unread, *(finding for finding in noticed if not only or finding.place in chosen)]
     surveyed = survey(config, landed) if machine is None else machine

@@ -184,8 +184,9 @@ def condition(
 ) -> tuple[str, dict[str, int]]:  # SQL and its values
     "Rows of these ranges."
     ends = [(span.low, span.high) for span in spans] if len(spans) <= limit else [(spans[0].low, spans[-1].high)]
-    values = {f"low{number}": low for number, (low, _) in enumerate(ends)}
-    values |= {f"high{number}": high for number, (_, high) in enumerate(ends)}
+    values: dict[str, int] = {}
+    for number, (low, high) in enumerate(ends):
+        values |= {f"low{number}": low, f"high{number}": high}
     return " OR ".join(f"{place} BETWEEN :low{number} AND :high{number}" for number in range(len(ends))), values
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-018
