@@ -94,7 +94,8 @@ def columns_of(
     "The columns that items have."
     if declared:
         return dict(declared)
-    columns, lower_names = dict(known_columns), {name.lower() for name in known_columns}
+    columns = dict(known_columns)
+    lower_names = {name.lower() for name in known_columns}
     for item in items:
         for name in item:
             kind = "" if name in columns else next(iter(item[name]))
@@ -122,7 +123,8 @@ def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
 # %% ../../notebooks/03_capture/05_items.ipynb #bf1637f3
 def row_of(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     "An item as a row: its columns, and in `_rest` what has none."
-    row, unfit = {}, {}
+    row = {}
+    unfit = {}
     for name, typed in item.items():
         fits, value = _fitting(typed, columns[name]) if name in columns else (False, None)
         if fits:
@@ -169,7 +171,8 @@ class ItemTable:
     "A table of DynamoDB and its Kinesis stream, in memory."
 
     def __init__(self, name: str, key: str):
-        self.name, self.key = name, key
+        self.name = name
+        self.key = key
         self.items: dict[str, dict[str, Any]] = {}
         self._waiting: list[bytes] = []
         self._late: list[bytes] = []
@@ -203,7 +206,9 @@ class ItemTable:
 
     def send(self, held_back: int = 0) -> None:  # so many of the oldest changes come with the next call
         "Send the changes to the stream, newest first."
-        sent, self._late, self._waiting = self._late + self._waiting[held_back:], self._waiting[:held_back], []
+        sent = self._late + self._waiting[held_back:]
+        self._late = self._waiting[:held_back]
+        self._waiting = []
         for number, data in enumerate(reversed(sent)):
             shard = sorted(self._sent)[number % 2]
             # Kinesis delivers some records twice.

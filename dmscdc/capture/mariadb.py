@@ -370,7 +370,8 @@ def read_log(
                     emptied = _emptied(query, event, source) if query != "COMMIT" else []
                     # A transaction is read whole, and its commit time is that of its last entry.
                     yield [*_changes(waiting, commit, place), *emptied], place_behind
-                    waiting, place = [], place_behind
+                    waiting = []
+                    place = place_behind
                 elif isinstance(event, RotateEvent) and not waiting:
                     place = stream.log_file, stream.log_pos
         except pymysql.MySQLError as error:
@@ -429,7 +430,10 @@ class _Capture:
     "A capture between two rounds."
 
     def __init__(self, source: MariaSource, landing: str | Path, settings: DmsSettings, place_file: Path):
-        self.source, self.landing, self.settings, self.kept = source, Path(landing), settings, place_file
+        self.source = source
+        self.landing = Path(landing)
+        self.settings = settings
+        self.kept = place_file
         stored = json.loads(place_file.read_text()) if place_file.exists() else {}
         # The place comes before the load, so the first change file repeats changes that the load has seen, as with DMS.
         self.place = tuple(stored["place"]) if stored else _newest_place(source)
@@ -543,11 +547,13 @@ def _batches(
         # A file has one set of columns.
         if end > start and change.words != waiting[start][1].words:
             yield waiting[start:end]
-            start, size = end, 0
+            start = end
+            size = 0
         size += sum(len(value) if isinstance(value, (str, bytes)) else 8 for value in change.values.values())
         if size >= limit:
             yield waiting[start : end + 1]
-            start, size = end + 1, 0
+            start = end + 1
+            size = 0
     if with_rest and start < len(waiting):
         yield waiting[start:]
 
@@ -585,7 +591,8 @@ def _followed(
     on_files: Callable[[list[Path]], object],
 ) -> int:  # number of files written
     "Loads, then round after round."
-    written, is_last_round = 0, False
+    written = 0
+    is_last_round = False
     work.save()
     for path in work.load(clock()):
         written += 1

@@ -158,7 +158,8 @@ def _value(
     value: Any,
 ) -> Any:
     "The value of a setting in its type. Raises `BadSetting`."
-    usual, word = getattr(DmsSettings(), name), str(value).lower()
+    usual = getattr(DmsSettings(), name)
+    word = str(value).lower()
     allowed = {"gzip": ("none", "gzip")}.get(name, CHOICES.get(name, ()))
     if allowed:
         fitting = [choice for choice in allowed if choice.lower() == word]

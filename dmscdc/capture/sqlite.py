@@ -233,7 +233,8 @@ def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-036
 def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: bool) -> None:
     "Updates the triggers of one table. A table without triggers must be loaded (again), as changes may be missing."
-    columns, last_shape = columns_of(db, table), _last_shape(db, table)
+    columns = columns_of(db, table)
+    last_shape = _last_shape(db, table)
     if last_shape and last_shape[1] == columns and triggers == 3:
         return
     shape = _add_shape(db, table, columns)
@@ -255,7 +256,8 @@ def _complete_rows(db: sqlite3.Connection, table: str, last_shape: tuple, shape:
     old_number, before = last_shape
     if columns[: len(before)] != before:
         return
-    key, names = key_of(db, table), [name for name, _ in columns]
+    key = key_of(db, table)
+    names = [name for name, _ in columns]
     # The old triggers log rows without the new column; its value is still in the table. DMS writes no rows for a
     # default.
     match = " AND ".join(f"t.{quoted(k)} IS v{names.index(k)}" for k in key) if key else "t.rowid = place"
@@ -307,7 +309,8 @@ def name_batches(
     everything: bool,  # also changes that are not due
 ) -> None:
     "Assigns a file name to the changes of each due batch, which fixes the content of each file."
-    limit, interval = settings.min_file_size * 1024, timedelta(seconds=settings.batch_interval)
+    limit = settings.min_file_size * 1024
+    interval = timedelta(seconds=settings.batch_interval)
     waiting = db.execute(
         "SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes "
         "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source"
@@ -337,7 +340,8 @@ def _batches(rows: list[tuple], limit: int, with_rest: bool) -> Iterator[tuple[i
     for number, row_shape, size in rows:
         if start is not None and row_shape != shape:
             yield start, end
-            start, total = None, 0
+            start = None
+            total = 0
         if start is None:
             start = number
         end = number
@@ -346,14 +350,16 @@ def _batches(rows: list[tuple], limit: int, with_rest: bool) -> Iterator[tuple[i
         # A file has one shape, and ends with the change that reaches the limit.
         if total >= limit:
             yield start, end
-            start, total = None, 0
+            start = None
+            total = 0
     if with_rest and start is not None:
         yield start, end
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #62252eb4
 def next_name(folder: Path, now: datetime, last_name: str | None, suffix: str) -> str:
     "A free name after the last one, for a file that is closed now."
-    closed, tick = as_utc(now), timedelta(milliseconds=1)
+    closed = as_utc(now)
+    tick = timedelta(milliseconds=1)
     if last_name:
         closed = max(closed, closed_at(last_name) + tick)
     # Two batches can be closed in one millisecond, which is all that a name tells.
@@ -420,7 +426,8 @@ def _write_batch(
     ).fetchall()
     if not rows:
         return []
-    ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
+    ops = [row[1] for row in rows]
+    commits = [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
     key = key_of(db, table.name)
     needs_old = settings.before_image or settings.changed_only
@@ -459,7 +466,8 @@ def _wrong(
     number = int(match[1])
     named = [f"{name} {value!r}" for name, value in zip(columns, rows[number]) if name in key]
     if not changes:
-        named, advice = named or [f"row {number + 1}"], "correct it in the source"
+        named = named or [f"row {number + 1}"]
+        advice = "correct it in the source"
     else:
         named.insert(0, f"change {changes[number]}")
         advice = f"to go on without this change: DELETE FROM dmscdc_changes WHERE n = {changes[number]}"
@@ -471,7 +479,8 @@ def _snapshot(db: sqlite3.Connection, table: str) -> tuple[int | None, dict[str,
     with transaction(db, "DEFERRED"):
         # Rows, columns and the last change in them come from one snapshot, because users go on meanwhile.
         newest_change = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
-        columns, key = dict(columns_of(db, table)), key_of(db, table)
+        columns = dict(columns_of(db, table))
+        key = key_of(db, table)
         order, names = (", ".join(map(quoted, part)) for part in (key, columns))
         rows = db.execute(f"SELECT {names} FROM {quoted(table)} ORDER BY {order or 'rowid'}").fetchall()
     return newest_change, columns, key, rows
@@ -512,7 +521,9 @@ class SqliteSource:
         # SQLite would silently create a missing database.
         if not Path(path).is_file():
             raise FileNotFoundError(f"no SQLite database at {path}")
-        self.path, self.only, self._version = Path(path).absolute(), tuple(tables), -1
+        self.path = Path(path).absolute()
+        self.only = tuple(tables)
+        self._version = -1
         self.schema = schema or self.path.stem
 
     def connect(self) -> sqlite3.Connection:  # in autocommit
@@ -640,7 +651,8 @@ def capture(
     check_followed(settings)
     source = open_source(source_url) if isinstance(source_url, str) else source_url
     source.install()
-    written, is_last_round = 0, False
+    written = 0
+    is_last_round = False
     while not is_last_round:
         is_last_round = stop is None or stop.is_set()
         for path in _round(source, landing, settings, clock, is_last_round):

@@ -253,7 +253,8 @@ def typed_rows(
 def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
     "The values in their type; an error names row and column."
     # The conversion is looked up once for the whole column, not for each value.
-    done, convert = [], converter(kind)
+    done = []
+    convert = converter(kind)
     for number, value in enumerate(values):
         try:
             done.append(None if value is None or value is NOT_LOGGED else convert(value))
@@ -284,7 +285,8 @@ def _around(
     data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps: Sequence, sequences: Sequence, images: pa.Table
 ) -> pa.Table:
     "`Op`, timestamp (the only required column), source columns, sequence, before images."
-    fields, columns = list(data.schema), list(data.columns)
+    fields = list(data.schema)
+    columns = list(data.columns)
     if settings.timestamp_column:
         # The order of DMS: Op, the timestamp, the source's columns, columns of rules, before images.
         fields.insert(0, pa.field(settings.timestamp_column, pa.string(), nullable=False))
@@ -311,7 +313,7 @@ def _images(
 ) -> pa.Table:
     "The before images of all rows, without their prefix; null where there is no old row."
     imaged = {"": (), "pk-only": key, "all": data.column_names}[settings.before_image]
-    kinds = {field.name: field.type for field in data.schema if field.name in imaged}
+    kinds: dict[str, pa.DataType] = {field.name: field.type for field in data.schema if field.name in imaged}
     # Only updates fill the columns of old values.
     old_rows = [row if op == "U" else None for op, row in zip(ops, before)] if before else [None] * data.num_rows
     rows = [row if isinstance(row, Mapping) else dict(zip(data.column_names, row or ())) for row in old_rows]
@@ -467,7 +469,8 @@ def _texts(
     settings: DmsSettings,
 ) -> list[str | None]:
     "The values of a column as DMS writes them into CSV."
-    kind, values = column.type, column.to_pylist()
+    kind = column.type
+    values = column.to_pylist()
     if pa.types.is_timestamp(kind):
         values = [value if value is None else f"{value.year:04}{value:-%m-%d %H:%M:%S.%f}" for value in values]
     if pa.types.is_floating(kind):

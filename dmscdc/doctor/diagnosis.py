@@ -69,9 +69,11 @@ def tables_to_examine(
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #124b9850
 def _unread(landing: Landing) -> list[Finding]:
     "Schemas whose tables could not be looked for, folders that can be none, and files too deep for any table."
-    why, mend = "Its tables are not seen by any pass", "rights to list it"
+    why = "Its tables are not seen by any pass"
+    mend = "rights to list it"
     findings = [Finding("warning", f"schema {schema}", words, why, mend) for schema, words in landing.unread.items()]
-    why, way = "No pass looks into it", "another name (rename-table or rename-schema in the task), or another place"
+    why = "No pass looks into it"
+    way = "another name (rename-table or rename-schema in the task), or another place"
     odd = landing.odd.items()
     findings += [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
     places = [str(place.root) for place in landing.places]
@@ -243,17 +245,22 @@ def doctor(
     machine: Survey | None = None,  # this one if none is given; its `landed` is filled in
 ) -> list[Finding]:
     "What will hurt. Raises `UnknownTable`, and `BadSetting` for a file that holds no settings of DMS."
-    task_settings: list[Settings] = [values for path in settings for values in read_settings(path)]
+    task_settings: list[Settings] = []
+    for path in settings:
+        task_settings += read_settings(path)
     running = [look_at_task(name) for name in tasks]
-    task_settings += [values for look in running for values in look.settings]
-    landing, now = open_landing(config.landing), time.time() if now is None else now
+    for look in running:
+        task_settings += look.settings
+    landing = open_landing(config.landing)
+    now = time.time() if now is None else now
     items, collected = tables_to_examine(config, landing, tuple(only))
     collected += transactions(landing, config.transactions) if items else []  # an empty landing has named them
     with suppress(LandingUnreachable, OSError):  # what lies beside it may not be ours to see
         collected += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.settle), items))
-    collected += [finding for findings, _ in looks for finding in findings]
+    for findings, _ in looks:
+        collected += findings
     errors = [finding for finding in collected if finding.severity == "error"]
     collected += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]
     landed = sum(size for _, size in looks)
@@ -263,10 +270,12 @@ def doctor(
         chosen = {look.place, *(str(item.table) for item in items)}
         collected += [*look.unread, *(finding for finding in noticed if not only or finding.place in chosen)]
     surveyed = survey(config, landed) if machine is None else machine
-    collected += [finding for check in PLACE_CHECKS for finding in check(surveyed)]
-    return _ordered(
-        collected + [finding for settings in task_settings for check in TASK_CHECKS for finding in check(settings)]
-    )
+    for check_place in PLACE_CHECKS:
+        collected += check_place(surveyed)
+    for values in task_settings:
+        for check_task in TASK_CHECKS:
+            collected += check_task(values)
+    return _ordered(collected)
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #7db66164
 def exit_code(findings: Iterable[Finding]) -> int:

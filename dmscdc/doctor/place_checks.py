@@ -150,7 +150,8 @@ def nested_places(survey: Survey) -> Iterator[Finding]:
             where = "lies in the landing" if inside else "holds the landing"
             grave = "error" if name in ("lake", "archive") else "warning"
             why = "Files of ours are taken for tables of DMS, or those of DMS for ours"
-            what, mend = f"{place} {where} {config.landing}", f"another place: {name} in dmscdc.toml"
+            what = f"{place} {where} {config.landing}"
+            mend = f"another place: {name} in dmscdc.toml"
             yield Finding(grave, name, what, why, mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #69db20a8
@@ -171,7 +172,8 @@ def java_and_spark(survey: Survey) -> Iterator[Finding]:
         yield Finding(
             "error", "this machine", "pyspark is not installed", "Every load needs it", "pip install 'dmscdc[local]'"
         )
-    versions, has = _JAVAS.get(survey.spark[:1], _JAVAS["4"]), java_version(survey.java or "")
+    versions = _JAVAS.get(survey.spark[:1], _JAVAS["4"])
+    has = java_version(survey.java or "")
     need = " or ".join(map(str, versions))
     mend = "apt-get install openjdk-17-jre-headless, or JAVA_HOME of another one"
     if survey.java is not None and not has:
@@ -210,7 +212,8 @@ def free_disk(survey: Survey) -> Iterator[Finding]:
     "Room for the lake."
     # A reload writes the lake's files beside the old ones before it removes any.
     if survey.free is not None and survey.free < 2 * survey.landed:
-        free, landed = in_bytes(survey.free), in_bytes(survey.landed)
+        free = in_bytes(survey.free)
+        landed = in_bytes(survey.landed)
         what = f"{free} are free on the disk of {survey.config.lake}, the landing holds {landed}"
         why = "A reload writes the lake beside the old one; a full disk fails the run, and nothing is committed"
         yield Finding("warning", "lake", what, why, f"room for {in_bytes(2 * survey.landed)}, or another lake")

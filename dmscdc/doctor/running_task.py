@@ -113,7 +113,8 @@ def task_state(look: TaskLook) -> Iterator[Finding]:
         words = f"the task is {look.status or 'in no known state'}" + (f": {look.failure}" if look.failure else "")
         yield Finding("warning", look.place, words, "No change comes until it runs", "resume it in DMS")
     for table in look.tables:
-        state, bad = str(table.get("TableState") or ""), int(table.get("FullLoadErrorRows") or 0)
+        state = str(table.get("TableState") or "")
+        bad = int(table.get("FullLoadErrorRows") or 0)
         if state in _STANDS:
             yield Finding(
                 "error",

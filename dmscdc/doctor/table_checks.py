@@ -47,7 +47,8 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key',
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
 def unreadable(evidence: Evidence) -> Iterator[Finding]:
     "Files and rows that are damaged or do not fit, or that we may not read."
-    is_aside, setting = evidence.item.bad_rows == "aside", f"{Advice.SET(evidence.name, '--bad-rows aside')}"
+    is_aside = evidence.item.bad_rows == "aside"
+    setting = f"{Advice.SET(evidence.name, '--bad-rows aside')}"
     on = "" if is_aside else f"; or go on without what is bad: {setting}"
     refused = "The batch is refused whole, and later files of the table wait"
     why = "The file is put aside, and the table goes on without it" if is_aside else refused
@@ -135,8 +136,10 @@ def no_sequence(evidence: Evidence) -> Iterator[Finding]:
     without = [sample for sample in samples if not _has_sequence(sample)]
     if not without:
         return
-    what, column = f"{without[0].file.path} has no change sequence ({STANDARD})", stamp_column(samples)
-    rows, file = without[0].rows, without[0].file
+    what = f"{without[0].file.path} has no change sequence ({STANDARD})"
+    column = stamp_column(samples)
+    rows = without[0].rows
+    file = without[0].file
     cells = [(name, in_python(rows[name][0]), str(rows[name].type)) for name in rows.column_names]
     if odd := next(filter(None, (odd_sequence(value, name, kind, file.name) for name, value, kind in cells)), ""):
         what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
@@ -406,7 +409,8 @@ def _span(values: pa.ChunkedArray) -> tuple[np.datetime64, np.datetime64] | None
     "The earliest and the latest of a column of days or times."
     unit = "D" if pa.types.is_date32(values.type) else values.type.unit
     ends = pc.min_max(values)
-    low, high = ends["min"], ends["max"]
+    low = ends["min"]
+    high = ends["max"]
     if not low.is_valid:
         return None
     # Python's own times end at the years 1 and 9999.

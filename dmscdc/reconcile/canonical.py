@@ -251,7 +251,8 @@ def _real_of(engine: str, number: str) -> str:
         text = _real_text(number, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", _joined)
         return _finite(number, "DOUBLE('Infinity')", f"isnan({number})", text)
     eight = "CAST({} AS float8)"
-    log, power_of_two = f"(LN({{}}) / LN({eight.format(2)}))", f"POWER({eight.format(2)}, {eight})"
+    log = f"(LN({{}}) / LN({eight.format(2)}))"
+    power_of_two = f"POWER({eight.format(2)}, {eight})"
     text = _real_text(number, log, power_of_two, "CAST({} AS bigint)", _barred)
     return _finite(number, "float8 'Infinity'", f"{number} = float8 'NaN'", text)
 

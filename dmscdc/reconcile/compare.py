@@ -299,16 +299,16 @@ def _cells(
     parts = [(row_text(side.engine, [rule], side.column), text) for rule, text in zip(rules, texts)]
     # The hash of a cell decides, so only the beginning of its text travels.
     cells = [f"{hash_of(side.engine, row)}, SUBSTR({text}, 1, {CUT + 1})" for row, text in parts]
-    wanted = {number if layout.by_number else id for number, id in places}
-    if not wanted:
+    identities = {number if layout.by_number else id for number, id in places}
+    if not identities:
         return {}
-    values = {f"v{number}": value for number, value in enumerate(wanted)}
+    values = {f"v{number}": identity for number, identity in enumerate(identities)}
     column = layout.place(side) if layout.by_number else layout.id(side)
     query = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {', '.join(cells)} FROM {side.table}"
     rows = side.ask(f"{query} WHERE {column} IN ({', '.join(f':{name}' for name in values)})", **values)
     return {
-        (int(number), id): [(int(hash), text) for hash, text in zip(found[::2], found[1::2])]
-        for number, id, *found in rows
+        (int(number), id): [(int(hash), text) for hash, text in zip(pairs[::2], pairs[1::2])]
+        for number, id, *pairs in rows
     }
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-026

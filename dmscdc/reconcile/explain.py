@@ -67,8 +67,10 @@ class Pending:
     @property
     def words(self) -> str:
         "The files, short."
-        count = len(self.files)
-        return f"{self.files[0].name}{f' and {count - 1:,} more' if count > 1 else ''}" if count else "no file"
+        if not self.files:
+            return "no file"
+        others = len(self.files) - 1
+        return self.files[0].name + (f" and {others:,} more" if others else "")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #91abf8cf
 def pending(
@@ -293,14 +295,18 @@ def likely_cause(
         if finding.kind == "different" and not finding.in_flight and finding.columns
     ]
     # A column counts that is null in the lake alone, in all rows in which it differs.
-    lost = {name for columns in differ for name, (source, lake) in columns.items() if lake is None is not source}
-    lost -= {name for columns in differ for name, (_, lake) in columns.items() if lake is not None}
+    lost: set[str] = set()
+    held: set[str] = set()
+    for columns in differ:
+        lost |= {name for name, (source, lake) in columns.items() if lake is None is not source}
+        held |= {name for name, (_, lake) in columns.items() if lake is not None}
+    lost -= held
     if differ and lost and all(set(columns) & lost for columns in differ):
-        columns = ",".join(sorted(lost))
+        names = ",".join(sorted(lost))
         return (
-            f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
+            f"{names}: null in the lake where the source has a value, as DMS writes for values that the source's "
             f"log did not have. If so: `{Advice.SET(table, '--unlogged')} "
-            f"{for_shell(f'keep:{columns}')}`, then "
+            f"{for_shell(f'keep:{names}')}`, then "
             f"`{Advice.RELOAD_KEEP(table)}`"
         )
     return ""

@@ -243,7 +243,9 @@ class Snapshot:
     "A source as it is at one moment."
 
     def __init__(self, connection: Connection, url: URL, moment: datetime):
-        self.connection, self.url, self.at = connection, url, moment  # at: not before the snapshot began, UTC
+        self.connection = connection
+        self.url = url
+        self.at = moment  # not before the snapshot began, UTC
         self.engine = connection.dialect.name  # "sqlite", "mysql" or "postgresql"
 
     def quoted(self, name: str) -> str:

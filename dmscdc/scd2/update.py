@@ -103,23 +103,28 @@ def load_scd2(
     table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool, catalog: str = ""
 ) -> Scd2State:
     "Recover the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
-    item, name = state.get(table), versions_of(table)
+    item = state.get(table)
+    name = versions_of(table)
     if item is None or not item.key:
         way = f"{Advice.SET(table, '--key …')}"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
     mirror = open_lake(item, lake, catalog).head()
     lake_table = open_lake(replace(item, table=name, folder=""), lake, catalog)
-    notes, head = lake_table.recover(), lake_table.head()
-    built, mirrored = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
-    position, folder = mirrored or (built.position if built else None), aside_folder(item.out_path or lake, table)
+    notes = lake_table.recover()
+    head = lake_table.head()
+    built = scd2_position_of(name, head)
+    mirrored = Position.from_json(mirror.position) if mirror else None
+    position = mirrored or (built.position if built else None)
+    folder = aside_folder(item.out_path or lake, table)
     changelog = open_changelog(landing, table, archive=archive, position=position, aside=folder)
     return Scd2State(item, lake_table, head, None if rebuild else built, changelog, mirrored, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
 def step_of(scd2: Scd2State, landed: bool, settle: float) -> ChangeSpan:
     "What to apply now."
-    changelog, built = scd2.past, scd2.built
+    changelog = scd2.past
+    built = scd2.built
     number, changes = target_of(changelog, scd2.mirror, landed)
     step = next_step(changelog, number, changes, built) if built else first_step(changelog, number, changes)
     # A load that is read too early would make deletions of the keys that are still to come.
@@ -137,7 +142,8 @@ def _is_complete(changelog: Changelog, settle: float) -> bool:
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-008
 def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
     "The ignored columns, and the time column. Raises `BadSetting` if they differ from those of the table."
-    built, requested = scd2.built, {"ignored": ignored, "time_column": time_column}
+    built = scd2.built
+    requested = {"ignored": ignored, "time_column": time_column}
     if built is None:
         return tuple(ignored or ()), time_column or ""
     # The settings decide which differences begin a version, so they can only change for the whole table.
@@ -168,7 +174,9 @@ def _source_columns(scd2: Scd2State) -> Schema:
 # %% ../../notebooks/11_scd2/03_update.ipynb #07209663
 def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     "The files of the step with their contents. Raises `Refused`."
-    table, changelog, built = str(scd2.table), scd2.past, scd2.built
+    table = str(scd2.table)
+    changelog = scd2.past
+    built = scd2.built
     footers = read_footers({file.path: changelog.urls[file.path] for file in step.files})
     schema = evolve(table, _source_columns(scd2) if built else (), footers).schema
     if scd2.item.schema_policy == "keep" and built:
@@ -189,7 +197,9 @@ def spec_of(
     scd2: Scd2State, step: ChangeSpan, files: ChangeFiles, ignored: Sequence[str], time_column: str
 ) -> Scd2Spec:
     "How versions are built in this step; what orders changes is still open. Raises `BadSetting`."
-    built, key, names = scd2.built, scd2.item.key, [column.name for column in files.schema]
+    built = scd2.built
+    key = scd2.item.key
+    names = [column.name for column in files.schema]
     if unknown := [column for column in ignored if column not in names or column in key]:
         words = "cannot be ignored: it is of the key, or no file carries it"
         raise BadSetting(f"{scd2.table}: column {unknown[0]} {words}")
@@ -227,7 +237,8 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
 def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
     "Versions whose key may have new changes: Parquet's statistics skip the others."
     for number, name in enumerate(_bounded(how)):
-        low, high = facts[f"low{number}"], facts[f"high{number}"]
+        low = facts[f"low{number}"]
+        high = facts[f"high{number}"]
         if low is not None:
             versions = versions.where(F.col(quoted(name)).between(F.lit(low), F.lit(high)))
     return versions
@@ -235,7 +246,8 @@ def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFr
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-012
 def ordered(scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, Any]) -> tuple[bool | None, str]:
     "Whether the change sequence orders changes, decided by the first for all times, and the highest. Raises `Refused`."
-    built, table = scd2.built, scd2.there.table
+    built = scd2.built
+    table = scd2.there.table
     decided, highest = (built.by_sequence, built.highest) if built else (None, "")
     # The first changes decide for all times whether the sequence orders them: a mixed order would be none.
     all_proven = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
@@ -294,7 +306,8 @@ def new_versions(
         lines = _with_gone(lines, versions, step, how)
         return extend_versions(lines, starts_of(lines, how), versions, files.sets, how)
     # Only versions whose keys lie between the smallest and the largest new key are read.
-    versions, starts = between(versions, how, facts), starts_of(lines.where(~F.col(BEGINS)), how)
+    versions = between(versions, how, facts)
+    starts = starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:
         starts = _earlier(starts, versions, step, how)
         implied = implied_deletes(starts, step.number, how)
@@ -361,7 +374,9 @@ def stage_versions(
     built: Scd2Position,  # except the number of current versions
 ) -> PendingVersions:
     "Stage the whole table, the changed versions, or only the position."
-    lake_table, schema, key = scd2.there, transaction.schema, transaction.key
+    lake_table = scd2.there
+    schema = transaction.schema
+    key = transaction.key
     url = f"{lake_table.staging_dir(transaction)}/staged/versions"
     rows, facts = _put_aside(spark, _by_key(versions, key, bytes), url, schema)
     built = replace(built, current=built.current + facts["change"])
@@ -509,7 +524,8 @@ def update_versions(
     now = time.time()
     with decided_by(lambda *arguments: store.decide(ref, *arguments)):
         scd2 = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
-        chosen, step = settings_of(scd2, ignored, time_column), step_of(scd2, landed, settle)
+        chosen = settings_of(scd2, ignored, time_column)
+        step = step_of(scd2, landed, settle)
         if not step.has_work:
             return _reported(scd2, step, None)
         files = files_of(scd2, step)  # what is refused is said before Spark is started

@@ -158,7 +158,8 @@ def _line(how: Scd2Spec) -> WindowSpec:
 # %% ../../notebooks/11_scd2/01_versions.ipynb #863b0d24
 def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
     "The row after each change, its compared and its ignored columns; null if there is no row."
-    lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
+    lives = F.sum(F.col(BEGINS).cast("int"))
+    deletes = F.count(F.when(F.col(OP) == "D", 1))
     lived = lives.over(_line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(_line(how).rowsBetween(FIRST, -1))
     states = lines.withColumn(_LIFE, lived)
     life = Window.partitionBy(*map(quoted, how.key), _LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
@@ -245,7 +246,8 @@ _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 def _compared(new: DataFrame, before: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written to turn the old versions into the new ones."
-    identity, names = [*how.key, FROM], before.columns
+    identity = [*how.key, FROM]
+    names = before.columns
     row = struct({name: quoted(name) for name in names})
     fresh = new.select(*map(quoted, identity), row.alias(_OURS), HIDDEN)
     joined = fresh.join(before.select(*map(quoted, identity), row.alias(_THEIRS)), identity, "full_outer")

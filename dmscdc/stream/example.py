@@ -106,7 +106,8 @@ def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
     with ministack(command, "dynamodb,kinesis") as address:
         key = {"aws_access_key_id": "demo", "aws_secret_access_key": "demo"}
         how: dict[str, str] = {"endpoint_url": address, "region_name": "us-east-1", **key}
-        dynamo, kinesis = boto3.client("dynamodb", **how), boto3.client("kinesis", **how)
+        dynamo = boto3.client("dynamodb", **how)
+        kinesis = boto3.client("kinesis", **how)
         kinesis.create_stream(StreamName=STREAM, ShardCount=2)
         dynamo.create_table(
             TableName="customer",
@@ -154,7 +155,8 @@ def happen(place: CustomerStream, window: int, begun: datetime) -> int:  # chang
     "Change the customers: what one of three windows will bring."
     rng = random.Random(window)
     numbers = range(1001, 1121)
-    moved, leaving = rng.sample(numbers, 30), rng.sample(numbers, 12)
+    moved = rng.sample(numbers, 30)
+    leaving = rng.sample(numbers, 12)
     back = random.Random(2).sample(numbers, 30)[:5]
     windows: dict[int, list[tuple[str, Iterable[int]]]] = {
         1: [("put", numbers)],

@@ -139,7 +139,8 @@ def lost_words(
     trimmed: Sequence[str] = (),  # shards of which records were gone before they were read
 ) -> str:  # "" where nothing is lost
     "What is said where records have gone before they were read."
-    since, advice = clock(before.read_at), f"To load the table anew: {_load_command(stream, table, before)}"
+    since = clock(before.read_at)
+    advice = f"To load the table anew: {_load_command(stream, table, before)}"
     if not before.number:
         return ""
     if before.born and born != before.born:
@@ -279,8 +280,10 @@ def _load_first(
     if before.loaded and not is_again and not before.loading and place in ("", before.loaded, *before.loads):
         return before
     place = place or before.loading
-    table, folder = item.table, index.above
-    store, listing = open_store(lake), open_landing(landing).files(table)
+    table = item.table
+    folder = index.above
+    store = open_store(lake)
+    listing = open_landing(landing).files(table)
     # All staged changes come on top of an export, so none of them may be missing.
     if not is_scan and (before.is_lost or before.cleaned):
         lost = f"files up to {before.cleaned} are deleted" if before.cleaned else "records of the stream were lost"
@@ -292,7 +295,8 @@ def _load_first(
         words = f"{table}: the landing has files of it, like {existing[0].path}, and no window of the stream was read"
         raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
     # A scan begins after the last window was read, so it has all that was staged.
-    begun, old_files = time.time(), index.files()
+    begun = time.time()
+    old_files = index.files()
     items = _opened(place)
     # A manifest says that writing was begun: a process that dies before the next one begins it again.
     if before.loading != place:
@@ -348,7 +352,8 @@ def clean_staged(
     "Delete staged change files that were applied so many days of the table's time ago, and old manifests."
     if days < (least := _SPARE + hours / 24):
         raise BadSetting(f"staged files are kept for at least {least:g} days, because late changes come; not {days:g}")
-    store, staging = open_store(lake), open_landing(landing)
+    store = open_store(lake)
+    staging = open_landing(landing)
     # Downwards, until one is gone: all below it were deleted before.
     for number in range(store.last(folder) - _MANIFESTS, 0, -1):
         name = f"{folder}/{number:012d}.json"

@@ -60,7 +60,9 @@ class WindowIndex:
     "The lines of the windows of one stream and table."
 
     def __init__(self, store: AnyLogStore, folder: str):  # of the lake; the folder of the manifests
-        self.store, self.above, self.folder = store, folder, f"{folder}/known"
+        self.store = store
+        self.above = folder
+        self.folder = f"{folder}/known"
         self._read: dict[str, np.ndarray] = {}
         self._taken: set[str] = set()  # files whose lines are in `_sorted`
         self._sorted: list[np.ndarray] = []
@@ -99,7 +101,8 @@ class WindowIndex:
 
     def before(self, name: str, moment: int) -> tuple[int, int] | None:  # its time, and the item's fingerprint
         "The newest change of an item before a moment."
-        key, best = text_print(name), (0, 0, 0)
+        key = text_print(name)
+        best = (0, 0, 0)
         for lines in self._files(0, moment - 1):
             # A file whose newest change is older than the best so far has nothing to add.
             if lines["at"].max() >= best[0]:
@@ -125,9 +128,11 @@ class WindowIndex:
             earlier = (staged["at"][place] < lines["at"][which]) | (
                 (staged["at"][place] == lines["at"][which]) & (staged["tie"][place] < lines["tie"][which])
             )
-            which, candidates = which[earlier], staged[place[earlier]]
+            which = which[earlier]
+            candidates = staged[place[earlier]]
             is_last = np.append(which[1:] != which[:-1], True)[: len(which)]  # of each, as `staged` is sorted
-            which, candidates = which[is_last], candidates[is_last]
+            which = which[is_last]
+            candidates = candidates[is_last]
             newer = (candidates["at"] > moment[which]) | (
                 (candidates["at"] == moment[which]) & (candidates["tie"] > tie[which])
             )
@@ -155,7 +160,9 @@ class WindowIndex:
         "Delete files: a scan was loaded that their lines are older than, or one that came to nothing."
         for name in files:
             self.store.delete(name)
-        self._read, self._taken, self._sorted = {}, set(), []
+        self._read = {}
+        self._taken = set()
+        self._sorted = []
 
     def _take(self, window: int) -> None:
         "Sort what was staged and is not in `_sorted` yet into it: arrays, each at least twice as long as the next."

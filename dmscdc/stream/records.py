@@ -477,10 +477,10 @@ def in_order(
             ordered += group
             continue
         prior = newest_before(name, moment) if newest_before else None
-        last = newest.get(name)
-        last_state = (last.at, print_of(last.item)) if isinstance(last, Change) else last
-        if last_state and (prior is None or prior[0] <= last_state[0]):
-            prior = last_state
+        entry = newest.get(name)
+        state = (entry.at, print_of(entry.item)) if isinstance(entry, Change) else entry
+        if state and (prior is None or prior[0] <= state[0]):
+            prior = state
         chain = _chained(group, staged.get((moment, name), ()), prior[1] if prior else None, is_complete)
         newest[name] = moment, chain.after
         ordered += chain.changes

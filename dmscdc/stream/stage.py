@@ -338,7 +338,8 @@ def _free_name(when: datetime, names: set[str], step: int) -> str:
 def _late_name(oldest: int, newest: int, reaches: Mapping[str, int], names: set[str]) -> tuple[str, bool]:
     "The name of a file of older changes, before every file that may hold newer ones; whether it is to be kept in mind."
     begins = [closed_at(name) for name, reach in reaches.items() if reach >= oldest]
-    oldest_name, newest_name = change_name(moment(oldest)), change_name(moment(newest))
+    oldest_name = change_name(moment(oldest))
+    newest_name = change_name(moment(newest))
     # A pass applies a late file with all files behind it, so its name comes before each that may hold newer changes.
     is_narrow = not begins and not any(oldest_name <= name[: len(oldest_name)] < newest_name for name in names)
     when = moment(newest) if is_narrow else min([moment(oldest), *begins])
@@ -528,7 +529,8 @@ def _is_missed(
     before: Manifest,
 ) -> tuple[np.ndarray, np.ndarray]:  # is a change before it missing; is it the first we hear of its item
     "What a change says of its item before, beside what is known of that."
-    is_told, loaded = line["before"] != UNTOLD, before.loaded_at
+    is_told = line["before"] != UNTOLD
+    loaded = before.loaded_at
     is_after = (when > loaded) | (when > 0) & (line["at"] > loaded + _SKEW)  # a load shows what it is made on
     # The table has something else than the change says of its item: a record between them is missing.
     is_gap = is_after & is_told & (line["before"] != state)
@@ -553,7 +555,8 @@ def _missed(
     if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
         return [], 0
     order = np.lexsort((lines["tie"], lines["at"], lines["key"]))
-    line, sure = lines[order], np.array(is_sure)[order]
+    line = lines[order]
+    sure = np.array(is_sure)[order]
     is_first = np.append(True, line["key"][1:] != line["key"][:-1])
     ends = np.append(is_first[1:], True)
     is_known, when, state = (np.ones(len(line), bool), *(np.append(0, line[name][:-1]) for name in ("at", "after")))
@@ -564,16 +567,17 @@ def _missed(
     is_gap &= sure & (is_first | np.append(True, sure[:-1]))
     if before.loaded:  # beside a load, what was removed before it is in neither
         is_new &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
-    window, words = before.number + 1, lambda place: key_in_words(changes[place].key)
+    window = before.number + 1
+    words = lambda place: key_in_words(changes[place].key)
     late = np.flatnonzero(ends & sure & (line["at"] < reached))
     missed = [entry for position in late if (entry := _behind(line[position], before, index, words(order[position])))]
     named = np.sort(order[is_gap | is_new])
-    facts = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
+    entries = lines[named][["key", "at", "tie", "before"]].tolist()
     unheld = {key for key, *_, is_unheld in before.missed if is_unheld}  # an older change begins no item
     is_new = np.isin(named, order[is_new])
     missed += [
         (*entry, words(position), window, bool(new) or entry[0] in unheld)
-        for (entry, position), new in zip(facts, is_new)
+        for entry, position, new in zip(entries, named, is_new)
     ]
     return missed[: max(0, _NAMED - len(before.missed))], len(missed)
 
@@ -636,14 +640,10 @@ def _watched(
 ) -> dict[str, Any]:
     "Keep the lines of a window's changes. Returns what the manifest says of changes that are missing."
     number = before.number + 1
-    own = [
-        (change, is_certain, tie_of(change, number, place))
-        for place, (change, is_certain) in enumerate(zip(changes, is_sure))
-        if not change.kept_order
-    ]
-    lines = lines_of((change, tie) for change, _, tie in own)
-    certain = [is_certain for _, is_certain, _ in own]
-    named, count = _missed([change for change, *_ in own], lines, certain, before, index, reached)
+    places = [place for place, change in enumerate(changes) if not change.kept_order]
+    of_items = [changes[place] for place in places]
+    lines = lines_of((changes[place], tie_of(changes[place], number, place)) for place in places)
+    named, count = _missed(of_items, lines, [is_sure[place] for place in places], before, index, reached)
     # Before the manifest: the lines of a process that dies here tell of changes that lie in the landing too.
     index.add(number, lines)
     missed = _still_missed([*before.missed, *named], index, number)
@@ -689,7 +689,7 @@ def _rows(
 def _put_rows(
     landing: str,
     table: TableRef,
-    last: str,  # name of the newest change file before
+    newest_file: str,  # its name, before this window
     rows: Sequence[Row],  # the late ones first
     columns: Mapping[str, str],
     late: Sequence[Change],  # by time
@@ -707,10 +707,10 @@ def _put_rows(
         reaches |= {name: late[-1].at} if is_wide else {}
         put_table(landing, table, name, _data_of(rows[: len(late)], columns))
     if rows[len(late) :]:
-        last = _free_name(moment(newest_at), used_names, 1)
-        files.append(last)
-        put_table(landing, table, last, _data_of(rows[len(late) :], columns))
-    return {"files": tuple(files), "last": last, "late": reaches}
+        newest_file = _free_name(moment(newest_at), used_names, 1)
+        files.append(newest_file)
+        put_table(landing, table, newest_file, _data_of(rows[len(late) :], columns))
+    return {"files": tuple(files), "last": newest_file, "late": reaches}
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #945de95b
 @contextmanager
