@@ -22,6 +22,7 @@ __all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_tex
            'is_free', 'columns_of', 'row_of', 'scan', 'write_rows', 'ItemTable']
 
 # %% ../../notebooks/03_capture/05_items.ipynb #3b9a78f7
+# A number has up to 38 digits, so without a definition it stays the text that DynamoDB sends.
 KINDS = {"S": "string", "N": "string", "B": "binary", "BOOL": "boolean"}  # of columns that nobody has declared
 
 
@@ -35,6 +36,7 @@ def json_text(typed: Mapping[str, Any]) -> str:
     ((kind, value),) = typed.items()
     if kind == "N":
         return number_text(value)
+    # Sets have no order, so they are sorted: equal sets are equal texts.
     if kind in ("SS", "BS"):
         return json.dumps(sorted(map(bytes_text, value)), ensure_ascii=False)
     if kind == "NS":
@@ -65,14 +67,17 @@ def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or 
     ((kind, value),) = typed.items()
     if kind == "B":
         return base64.b64decode(bytes_text(value))
-    return value if kind in ("S", "BOOL") else None if kind == "NULL" else json_text(typed)
+    if kind == "NULL":
+        return None
+    return value if kind in ("S", "BOOL") else json_text(typed)
 
 # %% ../../notebooks/03_capture/05_items.ipynb #cdc78b95
 OP, REST, SEQUENCE = "Op", "_rest", "AR_H_CHANGE_SEQ"  # the last is what DMS calls a change sequence
 RECORD = "_record_"  # columns that begin so hold what a record says beside its item, see `stream/stage`
 
 
-_OURS, _BEGIN_OURS = {name.lower() for name in (OP, REST, SEQUENCE)}, ("_cdc_", RECORD, "bi_")
+_OURS = {name.lower() for name in (OP, REST, SEQUENCE)}
+_BEGIN_OURS = ("_cdc_", RECORD, "bi_")
 
 
 def is_free(name: str) -> bool:
@@ -89,7 +94,8 @@ def columns_of(
     "The columns that items have."
     if declared:
         return dict(declared)
-    columns, lower_names = dict(known_columns), {name.lower() for name in known_columns}
+    columns = dict(known_columns)
+    lower_names = {name.lower() for name in known_columns}
     for item in items:
         for name in item:
             kind = "" if name in columns else next(iter(item[name]))
@@ -117,12 +123,14 @@ def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
 # %% ../../notebooks/03_capture/05_items.ipynb #bf1637f3
 def row_of(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     "An item as a row: its columns, and in `_rest` what has none."
-    row, unfit = {}, {}
+    row = {}
+    unfit = {}
     for name, typed in item.items():
         fits, value = _fitting(typed, columns[name]) if name in columns else (False, None)
         if fits:
             row[name] = value
         else:
+            # A value that fits no column goes into the rest column, so nothing is lost and nothing stops.
             unfit[name] = json_text(typed)
     return {**row, REST: object_text(unfit) if unfit else None}
 
@@ -153,6 +161,7 @@ def write_rows(
     named = ", ".join('"' + column.replace('"', '""') + '"' for column in [name, *row_columns])
     table, _, fields = named.partition(", ")
     rows = (row_of(item, columns) for item in items)
+    # Columns of SQLite without a type hold values as they are given.
     db.execute(f"create table {table} ({fields})")
     into = f"insert into {table} values ({', '.join('?' * len(row_columns))})"
     db.executemany(into, ([_sql_value(row.get(column)) for column in row_columns] for row in rows))
@@ -162,7 +171,8 @@ class ItemTable:
     "A table of DynamoDB and its Kinesis stream, in memory."
 
     def __init__(self, name: str, key: str):
-        self.name, self.key = name, key
+        self.name = name
+        self.key = key
         self.items: dict[str, dict[str, Any]] = {}
         self._waiting: list[bytes] = []
         self._late: list[bytes] = []
@@ -180,7 +190,9 @@ class ItemTable:
             "Keys": {self.key: key},
             **{name: image for name, image in images.items() if image},
         }
-        event = "REMOVE" if not new else "MODIFY" if old_image else "INSERT"
+        event = "REMOVE"
+        if new:
+            event = "MODIFY" if old_image else "INSERT"
         record = {"eventName": event, "tableName": self.name, "eventSource": "aws:dynamodb", "dynamodb": body}
         self._waiting.append(json.dumps(record).encode())
 
@@ -194,7 +206,9 @@ class ItemTable:
 
     def send(self, held_back: int = 0) -> None:  # so many of the oldest changes come with the next call
         "Send the changes to the stream, newest first."
-        sent, self._late, self._waiting = self._late + self._waiting[held_back:], self._waiting[:held_back], []
+        sent = self._late + self._waiting[held_back:]
+        self._late = self._waiting[:held_back]
+        self._waiting = []
         for number, data in enumerate(reversed(sent)):
             shard = sorted(self._sent)[number % 2]
             # Kinesis delivers some records twice.

@@ -23,12 +23,13 @@ from dmscdc.capture.writer import (
     DmsSettings,
     as_utc,
     change_sequence,
+    closed_at,
     typed_rows,
     write_changes,
     write_load_set,
 )
 from ..errors import SourceRefused, WrongValue
-from ..landing.files import TableRef, parse_name
+from ..landing.files import TableRef
 
 # %% auto #0
 __all__ = ['catalog_word', 'logged_word', 'loaded_value', 'logged_value', 'MariaSource', 'check_server', 'quoted', 'table_names',
@@ -45,11 +46,12 @@ def catalog_word(
     declared: str,  # COLUMN_TYPE of the catalogue: "int(10) unsigned"
 ) -> str:  # for `writer.arrow_type`; "" for a type that DMS does not know
     "The type that DMS gives a column, by the catalogue."
-    kind = re.match(r"\w*", declared.lower())[0]
+    kind = re.split(r"\W", declared.lower(), maxsplit=1)[0]
     if kind in _BINARY:
         return "binary"
     if kind in _TEXTS:
         return "string"
+    # The load goes by the catalogue and changes by the log; both must lead to one type.
     if kind == "bit":
         return "boolean" if declared.lower() == "bit(1)" else "binary"
     return type_word(declared) if kind in _NUMBERS | _TIMES else ""
@@ -99,8 +101,11 @@ def loaded_value(
     declared: str,  # COLUMN_TYPE
 ) -> Any:  # as `typed_rows` takes it
     "A value of the load."
-    if value is None or declared == "bit(1)":
-        return None if value is None else any(value)
+    if value is None:
+        return None
+    if declared == "bit(1)":
+        return any(value)
+    # A date that is zero, in whole or in part, is null, as DMS writes it.
     if declared.startswith(("date", "timestamp")) and re.match(r"0000|\d+-00|\d+-\d+-00", value):
         return None
     return value
@@ -113,7 +118,7 @@ def logged_value(
 ) -> Any:  # as `typed_rows` takes it
     "A value of the log."
     if value is None:
-        return NOT_LOGGED if none_source == "cols bitmap" else "" if none_source == "empty set" else None
+        return {"cols bitmap": NOT_LOGGED, "empty set": ""}.get(none_source or "")
     if isinstance(value, set):
         return ",".join(member for member in column.set_values if member in value)
     if isinstance(value, timedelta):
@@ -124,6 +129,7 @@ def logged_value(
         return 0
     if column.character_set_name == "binary":
         value = value or b""  # no bytes come as an empty text
+        # The log leaves out the zeros at the end of a BINARY.
         return value.ljust(column.max_length, b"\0") if column.type == _FIXED else value
     return value
 
@@ -137,6 +143,7 @@ def _clock_text(span: timedelta, digits: int) -> str:
     return "-" * (span < timedelta(0)) + text + (f".{microseconds:06d}"[: digits + 1] if digits else "")
 
 # %% ../../notebooks/03_capture/06_mariadb.ipynb #1177336f
+# Only with these does the log have whole rows with the names of their columns.
 _WANTED = {"log_bin": ("1", "ON"), "binlog_format": ("ROW",), "binlog_row_metadata": ("FULL",)}
 
 
@@ -278,6 +285,7 @@ def load_table(
     "Write the load set of one table."
     with closing(source.connect()) as db, db.cursor() as cursor:
         declared, key = columns_of(cursor, source, table)
+        # The server widens a FLOAT to a DOUBLE, as the log's four bytes are widened.
         names = [quoted(name) + " + 0e0" * kind.startswith("float") for name, kind in declared.items()]
         order = f" ORDER BY {', '.join(map(quoted, key))}" if key else ""
         cursor.execute(f"SELECT {', '.join(names)} FROM {quoted(table)}{order}")
@@ -360,8 +368,10 @@ def read_log(
                         continue
                     commit = datetime.fromtimestamp(event.timestamp, timezone.utc)
                     emptied = _emptied(query, event, source) if query != "COMMIT" else []
+                    # A transaction is read whole, and its commit time is that of its last entry.
                     yield [*_changes(waiting, commit, place), *emptied], place_behind
-                    waiting, place = [], place_behind
+                    waiting = []
+                    place = place_behind
                 elif isinstance(event, RotateEvent) and not waiting:
                     place = stream.log_file, stream.log_pos
         except pymysql.MySQLError as error:
@@ -403,9 +413,10 @@ def _changes(
     for op, event, (file, position) in waiting:
         words = tuple((column.name, logged_word(column)) for column in event.columns)
         for number, row in enumerate(event.rows):
-            new, before_prefix = ("after_", "before_") if op == "U" else ("", "")
-            before = _row(event.columns, row["before_values"], row["before_none_sources"]) if before_prefix else None
-            values = _row(event.columns, row[f"{new}values"], row[f"{new}none_sources"])
+            is_update = op == "U"
+            before = _row(event.columns, row["before_values"], row["before_none_sources"]) if is_update else None
+            prefix = "after_" if is_update else ""
+            values = _row(event.columns, row[f"{prefix}values"], row[f"{prefix}none_sources"])
             # File and position order all changes of a server; the row's number orders those of one event.
             counter = int(file.rpartition(".")[2]) % 10**4 * 10**15 + position * 10**5 + number
             yield LoggedChange(event.table, op, values, before, words, commit, change_sequence(commit, counter), begin)
@@ -419,8 +430,12 @@ class _Capture:
     "A capture between two rounds."
 
     def __init__(self, source: MariaSource, landing: str | Path, settings: DmsSettings, place_file: Path):
-        self.source, self.landing, self.settings, self.kept = source, Path(landing), settings, place_file
+        self.source = source
+        self.landing = Path(landing)
+        self.settings = settings
+        self.kept = place_file
         stored = json.loads(place_file.read_text()) if place_file.exists() else {}
+        # The place comes before the load, so the first change file repeats changes that the load has seen, as with DMS.
         self.place = tuple(stored["place"]) if stored else _newest_place(source)
         self.loaded: dict[str, str] = stored.get("loaded", {})  # when, by table
         self.last: dict[str, str] = stored.get("last", {})  # change file, by table
@@ -433,6 +448,7 @@ class _Capture:
         progress = {"loaded": self.loaded, "last": self.last, "columns": self.columns}
         # What waits is read again by a later capture, so the place is before the oldest of it.
         text = json.dumps({"place": min([self.place, *begins]), **progress})
+        # A capture that dies while it writes leaves the old place whole.
         draft = self.kept.with_name(f".{self.kept.name}.{os.getpid()}")
         draft.write_text(text)
         draft.replace(self.kept)
@@ -452,6 +468,7 @@ class _Capture:
             self.place = place_behind
             for change in changes:
                 if isinstance(change, Emptied):
+                    # DMS removes the table's objects at a TRUNCATE, and changes from before it are of no use.
                     self.waiting.pop(change.table, None)
                     _remove(self._folder(change.table))
                 else:
@@ -480,11 +497,21 @@ class _Capture:
         name = self.last[table] = next_name(self._folder(table), now, self.last.get(table), self.settings.suffix)
         rows = [(change.op, *[_value_of(change, column, key) for column in words]) for change in changes]
         before = [change.before for change in changes] if self.settings.before_image else None
-        facts = {"commits": [change.commit for change in changes], "time": parse_name(name).stamp}
-        facts |= {"sequences": [change.sequence for change in changes], "key": key, "before": before}
         ref = TableRef(self.source.folder or self.source.database, table)
         try:
-            return write_changes(self.landing, ref, rows, name, words, self.settings, **facts)
+            return write_changes(
+                self.landing,
+                ref,
+                rows,
+                name,
+                words,
+                self.settings,
+                commits=[change.commit for change in changes],
+                sequences=[change.sequence for change in changes],
+                key=key,
+                before=before,
+                time=closed_at(name),
+            )
         except ValueError as error:
             raise WrongValue(f"{ref}: {error}; correct it in the source") from error
 
@@ -520,11 +547,13 @@ def _batches(
         # A file has one set of columns.
         if end > start and change.words != waiting[start][1].words:
             yield waiting[start:end]
-            start, size = end, 0
+            start = end
+            size = 0
         size += sum(len(value) if isinstance(value, (str, bytes)) else 8 for value in change.values.values())
         if size >= limit:
             yield waiting[start : end + 1]
-            start, size = end + 1, 0
+            start = end + 1
+            size = 0
     if with_rest and start < len(waiting):
         yield waiting[start:]
 
@@ -562,7 +591,8 @@ def _followed(
     on_files: Callable[[list[Path]], object],
 ) -> int:  # number of files written
     "Loads, then round after round."
-    written, is_last_round = 0, False
+    written = 0
+    is_last_round = False
     work.save()
     for path in work.load(clock()):
         written += 1
@@ -573,6 +603,6 @@ def _followed(
         for path in work.write(clock(), is_last_round):
             written += 1
             on_files([path])
-        if not is_last_round:
+        if stop and not is_last_round:
             stop.wait(poll)
     return written

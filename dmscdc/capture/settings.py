@@ -39,10 +39,12 @@ class _FileSettings:
     row_group_length: int = 10_000  # rows of a row group (RowGroupLength)
     enable_statistics: bool = True  # of the columns, in Parquet (EnableStatistics)
 
-    suffix = property(
-        lambda self: "parquet" if self.data_format == "parquet" else "csv.gz" if self.gzip else "csv",
-        doc="The end of every file's name.",
-    )
+    @property
+    def suffix(self) -> str:
+        "The end of every file's name."
+        if self.data_format == "parquet":
+            return "parquet"
+        return "csv.gz" if self.gzip else "csv"
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #5fd821a9
 API = {  # our name of a setting: its name in `S3Settings`
@@ -77,6 +79,7 @@ API = {  # our name of a setting: its name in `S3Settings`
     "rfc4180": "Rfc4180",
 }
 CHOICES = {
+    # A value that DMS does not take would write files that no task can write.
     "data_format": ("csv", "parquet"),
     "date_partition_sequence": ("YYYYMMDD", "YYYYMMDDHH", "YYYYMM", "MMYYYYDD", "DDMMYYYY"),
     "date_partition_delimiter": ("SLASH", "DASH", "UNDERSCORE", "NONE"),
@@ -109,6 +112,7 @@ def _check(settings: Mapping[str, Any]) -> None:
     # DMS refuses an endpoint with both (guide, *Using Amazon S3 as a target*).
     if settings["cdc_inserts_only"] and settings["cdc_inserts_and_updates"]:
         raise _wrong("cdc_inserts_and_updates", "False beside CdcInsertsOnly", True)
+    # The changes of all tables go to one folder, which needs a name and leaves no room for date folders and a header.
     if settings["preserve_transactions"] and not settings["cdc_path"].strip("/"):
         raise _wrong("cdc_path", "a folder, because PreserveTransactions is set", settings["cdc_path"])
     for name in ("date_partition", "add_column_name"):
@@ -145,6 +149,7 @@ class DmsSettings(_FileSettings):
         _check(vars(self))
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #0703f0be
+# DMS takes y and n beside true and false.
 _SPELLED = {"true": True, "y": True, "false": False, "n": False}
 
 
@@ -153,13 +158,15 @@ def _value(
     value: Any,
 ) -> Any:
     "The value of a setting in its type. Raises `BadSetting`."
-    usual, word = getattr(DmsSettings(), name), str(value).lower()
+    usual = getattr(DmsSettings(), name)
+    word = str(value).lower()
     allowed = {"gzip": ("none", "gzip")}.get(name, CHOICES.get(name, ()))
     if allowed:
         fitting = [choice for choice in allowed if choice.lower() == word]
         if not fitting:
             raise _wrong(name, " or ".join(map(repr, allowed)), value)
         return word == "gzip" if name == "gzip" else fitting[0]
+    # The type of the default is the type of the setting; a bool counts as an int in Python, so it is asked for first.
     if isinstance(usual, bool):
         if word not in _SPELLED:
             raise _wrong(name, "true or false", value)
@@ -190,6 +197,7 @@ def _attributes(
 def _endpoint(document: dict[str, Any]) -> dict[str, Any]:
     "The one S3 target. Raises `BadSetting`."
     endpoints = document["Endpoints"] if isinstance(document["Endpoints"], list) else [document["Endpoints"]]
+    # A list of endpoints may hold sources and targets of other kinds.
     targets = [
         endpoint
         for endpoint in endpoints
@@ -235,6 +243,7 @@ def _given(text: str) -> dict[str, Any]:
     settings = document.get("S3Settings", document) if isinstance(document, dict) else document
     if not isinstance(settings, dict):
         raise BadSetting(f"settings of an endpoint: expected an object S3Settings, found {json.dumps(settings)[:60]}")
+    # Where an endpoint has both, `S3Settings` wins over its attributes.
     return (_attributes(document.get("ExtraConnectionAttributes") or "") if settings is not document else {}) | settings
 
 # %% ../../notebooks/03_capture/01_settings.ipynb #ba3b7c49
@@ -243,13 +252,17 @@ def settings_from_json(
 ) -> tuple[DmsSettings, list[str]]:  # and the names that we do not know or cannot follow
     "The settings of a real endpoint; what it does not name is as in DMS, so CSV. Raises `BadSetting`."
     our_names = {api_name.lower(): name for name, api_name in API.items()}
-    quiet, not_written = {name.lower() for name in SHAPELESS}, {name.lower() for name in NOT_WRITTEN}
-    chosen, unknown = {"data_format": "csv"}, []
+    shapeless = {name.lower() for name in SHAPELESS}
+    not_written = {name.lower() for name in NOT_WRITTEN}
+    chosen: dict[str, Any] = {"data_format": "csv"}
+    unknown: list[str] = []
     for name, value in _given(text).items():
-        if name.lower() in our_names and value is not None:
-            chosen[our_names[name.lower()]] = _value(our_names[name.lower()], value)
-        elif name.lower() not in {*our_names, *quiet} and not (
-            name.lower() in not_written and str(value).lower() in ("false", "n")
-        ):
+        # The attributes of old endpoints begin with a small letter, and mean the same.
+        lower_name = name.lower()
+        is_off = lower_name in not_written and str(value).lower() in ("false", "n")
+        if lower_name in our_names and value is not None:
+            chosen[our_names[lower_name]] = _value(our_names[lower_name], value)
+        elif lower_name not in {*our_names, *shapeless} and not is_off:
+            # What cannot be followed is told to a person, and not passed over.
             unknown.append(name)
     return DmsSettings(**chosen), unknown

@@ -54,6 +54,7 @@ CREATE TABLE productorder (id INTEGER PRIMARY KEY, productid INTEGER, storeid IN
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-010
 STORES = [
+    # Commas, quotes, apostrophes, leading zeros and characters outside ASCII are what often breaks a reader.
     (1001, "410 Harbor View Way, Suite 12", "Seattle", "WA", "US", "98121"),
     (1002, "77 Mercado St.", "Cañon City", "CO", "US", "81212"),
     (1003, '19 "Old Mill" Rd', "Concord", "NH", "US", "03301"),
@@ -100,7 +101,10 @@ def load_orders(
     first_id: int = 1,  # id of the first; the others follow
 ) -> list[tuple]:  # (id, productid, storeid, qty, soldprice, create_dt), one row per order
     "Orders of one day; the sold price is the product's price less up to 20 %, as text with two decimals."
-    day, draw, orders = str(day), random.Random(f"shop {day} {first_id}"), []
+    day = str(day)
+    # The seed names the day and the first id, so equal arguments give equal orders.
+    draw = random.Random(f"shop {day} {first_id}")
+    orders: list[tuple] = []
     for number in range(first_id, first_id + count):
         product, _, _, _, price = draw.choice(PRODUCTS)
         sold = (Decimal(price) * draw.randint(80, 100) / 100).quantize(Decimal("0.01"))
@@ -113,6 +117,7 @@ DAYS = (
     ("2018-12-03", 1196),
     ("2018-12-10", 4250),
     ("2018-12-13", 1246),
+    # This lot is late, so the order of ids is not the order of days.
     ("2018-11-28", 723),
 )
 
@@ -132,6 +137,7 @@ def story_changes() -> dict[str, list[tuple]]:  # (Op, columns…) of each table
     renamed = (1001, "Sample Product", "Sample Dept", "Sample Category", PRODUCTS[0][4])
     opened = (1009, "125 Technology Dr.", "Irvine", "CA", "US", "92618")
     return {
+        # A delete holds the old row, as MySQL logs it.
         "product": [("U", *renamed), ("D", *PRODUCTS[1])],
         "store": [("I", *opened)],
         "productorder": [("I", *order) for order in load_orders(1345, _STORY_DAY, 8426)],
@@ -144,8 +150,11 @@ def story_result() -> dict[str, list[tuple]]:  # rows of each table, by id
     for table, rows in shop_rows().items():
         by_id = {row[0]: row for row in rows}
         for op, *row in story_changes()[table]:
-            by_id[row[0]] = None if op == "D" else tuple(row)
-        after[table] = [by_id[key] for key in sorted(by_id) if by_id[key]]
+            if op == "D":
+                del by_id[row[0]]
+            else:
+                by_id[row[0]] = tuple(row)
+        after[table] = [by_id[key] for key in sorted(by_id)]
     return after
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-027
@@ -162,6 +171,7 @@ def insert_sql(
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-028
 def _literal(value: object) -> str:
     "A value in SQL. Prices are texts, which a database with DECIMAL reads exactly."
+    # Doubled quotes and no backslash: SQLite and MySQL read the same script.
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 # %% ../../notebooks/03_capture/03_shop.ipynb #cell-031
@@ -191,6 +201,7 @@ def tell_story(
     db: sqlite3.Connection,  # with the shop in it
 ) -> None:
     "Runs the story in SQLite, each statement in its own transaction."
+    # A capture between two statements sees only a part of the day.
     for statement in story_sql():
         with db:
             db.execute(statement)
@@ -240,9 +251,10 @@ def write_story(
     *,
     closed: str | datetime = "20181215-100311204",  # name, or time, of the change files
     time: float | datetime | None = None,  # object time; else now
-) -> list[Path]:  # of the change files, one per table
+) -> list[Path]:  # of the change files, one for each table of which the settings let a change through
     "The story as the change files of a DMS task."
-    return [
+    paths = [
         write_changes(landing, f"{SCHEMA}.{table}", changes, closed, COLUMNS[table], settings, time=time)
         for table, changes in story_changes().items()
     ]
+    return [path for path in paths if path]

@@ -26,6 +26,7 @@ from dmscdc.capture.writer import (
     change_columns,
     change_name,
     change_sequence,
+    closed_at,
     date_folder,
     moment_of,
     put_file,
@@ -35,7 +36,7 @@ from dmscdc.capture.writer import (
     write_load_set,
 )
 from ..errors import BadSetting, WrongValue
-from ..landing.files import TableRef, parse_name
+from ..landing.files import TableRef
 
 # %% auto #0
 __all__ = ['is_installed', 'quoted', 'transaction', 'type_word', 'table_names', 'columns_of', 'key_of', 'refresh', 'slots_of',
@@ -75,6 +76,7 @@ def transaction(
     kind: str = "IMMEDIATE",  # or DEFERRED, to read
 ) -> Iterator[None]:
     "Runs the block in one transaction, which is rolled back on an error."
+    # Python begins a transaction only at the first write, which is too late for the log and its bookkeeping.
     db.execute(f"BEGIN {kind}")
     try:
         yield
@@ -116,8 +118,11 @@ def type_word(
 ) -> str:  # for `writer.arrow_type`; "string" for all types that are not listed
     "The type that DMS uses for a declared type (guide, *Source data types for MySQL*)."
     match = re.match(r"\s*(\w*)[^(]*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", declared.upper())
-    name, digits, scale = match[1], int(match[2] or 28), int(match[3] or (0 if match[2] else 6))
+    assert match  # all of the pattern may be missing, so it fits every text
+    name = match[1]
     if name in ("DECIMAL", "NUMERIC"):
+        # DMS takes a DECIMAL without digits so for PostgreSQL; MySQL's (10,0) would cut all decimals.
+        digits, scale = (int(match[2]), int(match[3] or 0)) if match[2] else (28, 6)
         return f"decimal({digits},{scale})" if digits <= 38 else "string"
     word = _DECLARED.get(name, "string")
     return _UNSIGNED.get(word, word) if "UNSIGNED" in declared.upper() else word
@@ -129,6 +134,7 @@ def table_names(
     "The user's tables, without those of SQLite, our own, and virtual tables with their parts."
     rows = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
     rows = [(name, sql) for name, sql in rows if not name.startswith(("sqlite_", "dmscdc_"))]
+    # A virtual table keeps its data in tables of its own, whose names begin with its name.
     virtual = tuple(name for name, sql in rows if sql.upper().startswith("CREATE VIRTUAL"))
     parts = tuple(f"{name}_" for name in virtual)
     return [name for name, _ in rows if name not in virtual and not name.startswith(parts)]
@@ -154,12 +160,15 @@ def key_of(
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-027
 def _triggers(table: str, shape: int, columns: list[list[str]], has_key: bool) -> dict[str, str]:
     "The triggers that log a table's changes in this shape, by name."
-    statements, text = {}, "'" + table.replace("'", "''") + "'"
+    statements = {}
+    text = "'" + table.replace("'", "''") + "'"
     slots = ", ".join(f"v{i}" for i in range(len(columns)))
     for op, event, row in (("I", "INSERT", "NEW"), ("U", "UPDATE", "NEW"), ("D", "DELETE", "OLD")):
-        name, place = f"dmscdc_{table}_{op}", "NULL" if has_key else f"{row}.rowid"
+        name = f"dmscdc_{table}_{op}"
+        place = "NULL" if has_key else f"{row}.rowid"
         values = ", ".join(f"{row}.{quoted(column)}" for column, _ in columns)
         old_values = ", ".join(f"quote(OLD.{quoted(column)})" for column, _ in columns)
+        # The old row serves before images; of a changed key DMS writes only the new one.
         before = f"json_array({old_values})" if op == "U" else "NULL"
         statements[name] = (
             f"CREATE TRIGGER {quoted(name)} AFTER {event} ON {quoted(table)} BEGIN "
@@ -180,7 +189,7 @@ def refresh(
         db.execute(statement)
     if "before" not in [name for _, name, *_ in db.execute("PRAGMA table_info(dmscdc_changes)")]:  # an older log
         db.execute("ALTER TABLE dmscdc_changes ADD COLUMN before TEXT")
-    tables = [name_of_table for name_of_table in table_names(db) if not only or name_of_table in only]
+    tables = [name for name in table_names(db) if not only or name in only]
     triggers = _keep_triggers(db, tables)
     for table in tables:
         _refresh_table(db, table, triggers.count(table), log_new)
@@ -218,14 +227,14 @@ def _add_shape(db: sqlite3.Connection, table: str, columns: list[list[str]]) -> 
     "Adds value columns to the log if needed; returns the number of the shape."
     for slot in range(len(slots_of(db)), len(columns)):
         db.execute(f"ALTER TABLE dmscdc_changes ADD COLUMN v{slot}")
-    return db.execute(
-        "INSERT INTO dmscdc_shapes (source, columns) VALUES (?, ?)", (table, json.dumps(columns))
-    ).lastrowid
+    db.execute("INSERT INTO dmscdc_shapes (source, columns) VALUES (?, ?)", (table, json.dumps(columns)))
+    return db.execute("SELECT last_insert_rowid()").fetchone()[0]
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-036
 def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: bool) -> None:
     "Updates the triggers of one table. A table without triggers must be loaded (again), as changes may be missing."
-    columns, last_shape = columns_of(db, table), _last_shape(db, table)
+    columns = columns_of(db, table)
+    last_shape = _last_shape(db, table)
     if last_shape and last_shape[1] == columns and triggers == 3:
         return
     shape = _add_shape(db, table, columns)
@@ -233,6 +242,7 @@ def _refresh_table(db: sqlite3.Connection, table: str, triggers: int, log_new: b
     if last_shape and triggers == 3:
         _complete_rows(db, table, last_shape, shape, columns)
     else:
+        # Without its triggers the table may have changed unseen, so it is loaded again.
         db.execute("UPDATE dmscdc_sources SET loaded = NULL WHERE source = ?", (table,))
     for name, statement in _triggers(table, shape, columns, bool(key_of(db, table))).items():
         db.execute(f"DROP TRIGGER IF EXISTS {quoted(name)}")
@@ -246,7 +256,10 @@ def _complete_rows(db: sqlite3.Connection, table: str, last_shape: tuple, shape:
     old_number, before = last_shape
     if columns[: len(before)] != before:
         return
-    key, names = key_of(db, table), [name for name, _ in columns]
+    key = key_of(db, table)
+    names = [name for name, _ in columns]
+    # The old triggers log rows without the new column; its value is still in the table. DMS writes no rows for a
+    # default.
     match = " AND ".join(f"t.{quoted(k)} IS v{names.index(k)}" for k in key) if key else "t.rowid = place"
     values = [
         f"v{slot} = (SELECT t.{quoted(names[slot])} FROM {quoted(table)} AS t WHERE {match})"
@@ -267,6 +280,7 @@ def _log_rows(db: sqlite3.Connection, table: str, shape: int, columns: list[list
         f"INSERT INTO dmscdc_changes (source, shape, op, {slots}) SELECT ?, ?, 'I', {names} FROM {quoted(table)}",
         (table, shape),
     )
+    # All its rows come as changes, so it has no load files.
     db.execute("UPDATE dmscdc_sources SET loaded = 'as changes' WHERE source = ?", (table,))
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #cell-046
@@ -279,7 +293,7 @@ def see_changes(
         "SELECT (SELECT max(seen) FROM dmscdc_changes), (SELECT max(last) FROM dmscdc_sources)"
     ).fetchone()
     # A change is never older than the file before it, else the loader would find it late.
-    floor = stamp_text(parse_name(last_file).stamp) if last_file else ""
+    floor = stamp_text(closed_at(last_file)) if last_file else ""
     size = " + ".join(f"ifnull(length(CAST({slot} AS BLOB)), 0)" for slot in slots_of(db)) or "0"
     db.execute(
         f"UPDATE dmscdc_changes SET seen = ?, bytes = {size} WHERE seen IS NULL",
@@ -295,7 +309,8 @@ def name_batches(
     everything: bool,  # also changes that are not due
 ) -> None:
     "Assigns a file name to the changes of each due batch, which fixes the content of each file."
-    limit, interval = settings.min_file_size * 1024, timedelta(seconds=settings.batch_interval)
+    limit = settings.min_file_size * 1024
+    interval = timedelta(seconds=settings.batch_interval)
     waiting = db.execute(
         "SELECT source, min(seen), sum(bytes), last FROM dmscdc_changes "
         "JOIN dmscdc_sources USING (source) WHERE file IS NULL GROUP BY source"
@@ -320,25 +335,33 @@ def name_batches(
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #49ba7de4
 def _batches(rows: list[tuple], limit: int, with_rest: bool) -> Iterator[tuple[int, int]]:
     "First and last n of each file; the last, unfilled file only if requested."
-    start = end = shape = None
-    total = 0
-    for number, of_shape, size in rows:
-        if start is not None and of_shape != shape:
+    start: int | None = None
+    end = shape = total = 0
+    for number, row_shape, size in rows:
+        if start is not None and row_shape != shape:
             yield start, end
-            start, total = None, 0
-        start, end, shape, total = number if start is None else start, number, of_shape, total + size
+            start = None
+            total = 0
+        if start is None:
+            start = number
+        end = number
+        shape = row_shape
+        total += size
+        # A file has one shape, and ends with the change that reaches the limit.
         if total >= limit:
             yield start, end
-            start, total = None, 0
+            start = None
+            total = 0
     if with_rest and start is not None:
         yield start, end
 
 # %% ../../notebooks/03_capture/04_sqlite.ipynb #62252eb4
 def next_name(folder: Path, now: datetime, last_name: str | None, suffix: str) -> str:
     "A free name after the last one, for a file that is closed now."
-    closed, tick = as_utc(now), timedelta(milliseconds=1)
+    closed = as_utc(now)
+    tick = timedelta(milliseconds=1)
     if last_name:
-        closed = max(closed, parse_name(last_name).stamp + tick)
+        closed = max(closed, closed_at(last_name) + tick)
     # Two batches can be closed in one millisecond, which is all that a name tells.
     while (folder / change_name(closed, suffix)).exists():
         closed += tick
@@ -368,6 +391,7 @@ def _all_of(writers: Iterable[Callable[[], Iterable[Path]]]) -> Iterator[Path]:
         try:
             yield from write()
         except WrongValue as error:
+            # One bad value must not stop the files of other tables.
             errors.append(str(error))
     if errors:
         raise WrongValue("; ".join(errors))
@@ -402,18 +426,20 @@ def _write_batch(
     ).fetchall()
     if not rows:
         return []
-    ops, commits = [row[1] for row in rows], [moment_of(row[2]) for row in rows]
+    ops = [row[1] for row in rows]
+    commits = [moment_of(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
     key = key_of(db, table.name)
     needs_old = settings.before_image or settings.changed_only
     before = [_old_row(db, row[3], columns) if needs_old else None for row in rows]
     values = [_logged(dict(zip(columns, row[4:])), old_row, key, settings) for row, old_row in zip(rows, before)]
     data = with_markers(_typed(table, columns, values, key, [row[0] for row in rows]), values, settings)
-    before = before if settings.before_image else None
-    data = change_columns(data, ops, settings, commits, sequences, key=key, before=before)
-    path, paths = f"{date_folder(commits[0], settings)}/{file}".lstrip("/"), []
+    images = before if settings.before_image else None
+    data = change_columns(data, ops, settings, commits, sequences, key=key, before=images)
+    paths = []
     if data.num_rows:  # else the settings let none of these changes through
-        paths = [put_file(landing, table, path, data, settings, replace=True, time=parse_name(file).stamp)]
+        path = f"{date_folder(commits[0], settings)}/{file}".lstrip("/")
+        paths = [put_file(landing, table, path, data, settings, replace=True, time=closed_at(file))]
     # The file lies in the landing: a capture that dies before this line writes it again, with the same name and rows.
     db.execute("DELETE FROM dmscdc_changes WHERE source = ? AND file = ?", (table.name, file))
     return paths
@@ -433,13 +459,15 @@ def _wrong(
     error: str, table: TableRef, columns: dict[str, str], rows: list[tuple], key: list[str], changes: Sequence[int]
 ) -> str:
     "Table, change, key, column and value, and how to go on."
+    # The error of `typed_rows` names a row by its place; a person needs its key.
     match = re.fullmatch(r"row (\d+), (.*)", error, re.DOTALL)
     if not match:
         return f"{table}: {error}"
     number = int(match[1])
     named = [f"{name} {value!r}" for name, value in zip(columns, rows[number]) if name in key]
     if not changes:
-        named, advice = named or [f"row {number + 1}"], "correct it in the source"
+        named = named or [f"row {number + 1}"]
+        advice = "correct it in the source"
     else:
         named.insert(0, f"change {changes[number]}")
         advice = f"to go on without this change: DELETE FROM dmscdc_changes WHERE n = {changes[number]}"
@@ -449,8 +477,10 @@ def _wrong(
 def _snapshot(db: sqlite3.Connection, table: str) -> tuple[int | None, dict[str, str], list[str], list[tuple]]:
     "Number of the newest change in the rows, columns, key, and the rows by key, in one transaction."
     with transaction(db, "DEFERRED"):
+        # Rows, columns and the last change in them come from one snapshot, because users go on meanwhile.
         newest_change = db.execute("SELECT max(n) FROM dmscdc_changes WHERE source = ?", (table,)).fetchone()[0]
-        columns, key = dict(columns_of(db, table)), key_of(db, table)
+        columns = dict(columns_of(db, table))
+        key = key_of(db, table)
         order, names = (", ".join(map(quoted, part)) for part in (key, columns))
         rows = db.execute(f"SELECT {names} FROM {quoted(table)} ORDER BY {order or 'rowid'}").fetchall()
     return newest_change, columns, key, rows
@@ -468,7 +498,9 @@ def load_table(
     paths = write_load_set(landing, table, _typed(table, columns, rows, key), settings, moment=now, time=now)
     with transaction(db):
         db.execute(
-            "DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL", (table.name, newest_change)
+            # The load holds these changes. A load that dies before this line overlaps with them, as loads of DMS do.
+            "DELETE FROM dmscdc_changes WHERE source = ? AND n <= ? AND file IS NULL",
+            (table.name, newest_change),
         )
         db.execute(
             "UPDATE dmscdc_sources SET loaded = ? WHERE source = ?",
@@ -486,9 +518,12 @@ class SqliteSource:
         schema: str = "",  # folder in the landing; else the file's name without suffix
         tables: Sequence[str] = (),  # to capture; all if empty
     ):
+        # SQLite would silently create a missing database.
         if not Path(path).is_file():
             raise FileNotFoundError(f"no SQLite database at {path}")
-        self.path, self.only, self._version = Path(path).absolute(), tuple(tables), -1
+        self.path = Path(path).absolute()
+        self.only = tuple(tables)
+        self._version = -1
         self.schema = schema or self.path.stem
 
     def connect(self) -> sqlite3.Connection:  # in autocommit
@@ -552,6 +587,7 @@ def _flush(
         def version() -> int:
             return db.execute("PRAGMA schema_version").fetchone()[0]
 
+        # SQLite raises schema_version with each change of a definition; with nothing new no lock is taken.
         if version() == source._version and not db.execute("SELECT 1 FROM dmscdc_changes LIMIT 1").fetchone():
             return
         with transaction(db):
@@ -615,13 +651,15 @@ def capture(
     check_followed(settings)
     source = open_source(source_url) if isinstance(source_url, str) else source_url
     source.install()
-    written, is_last_round = 0, False
+    written = 0
+    is_last_round = False
     while not is_last_round:
         is_last_round = stop is None or stop.is_set()
         for path in _round(source, landing, settings, clock, is_last_round):
             written += 1
+            # Each file is told at once, because a later failure must not hide it.
             on_files([path])
-        if not is_last_round:
+        if stop and not is_last_round:
             stop.wait(poll)
     return written
 
@@ -635,6 +673,8 @@ def _round(
             yield from _load_tables(source, landing, settings, needed, clock())
         yield from _flush(source, landing, settings, clock(), is_last_round)
     except sqlite3.OperationalError as error:
+        # A lock that outlasts our wait passes: the next round finds the same changes, and only the last one must
+        # succeed.
         if is_last_round or "locked" not in str(error):
             raise
 

@@ -25,9 +25,9 @@ from .settings import DmsSettings
 from ..landing.files import WHOLE_ROWS, TableRef, parse_name
 
 # %% auto #0
-__all__ = ['TYPES', 'Schema', 'NOT_LOGGED', 'Before', 'Rows', 'load_name', 'as_utc', 'in_zone', 'change_name', 'date_folder',
-           'stamp_text', 'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of', 'typed_rows',
-           'with_markers', 'load_columns', 'change_columns', 'put_file', 'write_load', 'write_changes',
+__all__ = ['TYPES', 'Schema', 'NOT_LOGGED', 'Before', 'Rows', 'load_name', 'as_utc', 'in_zone', 'change_name', 'closed_at',
+           'date_folder', 'stamp_text', 'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of',
+           'typed_rows', 'with_markers', 'load_columns', 'change_columns', 'put_file', 'write_load', 'write_changes',
            'write_load_set', 'transactions_name', 'write_transactions']
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-008
@@ -36,6 +36,7 @@ def load_name(
     suffix: str = "parquet",
 ) -> str:  # base name
     "The name of a load file."
+    # Load files are numbered in hexadecimal: the tenth ends in A.
     return f"LOAD{number:08X}.{suffix}"
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-011
@@ -63,6 +64,16 @@ def change_name(
     local_time = in_zone(closed, zone)
     return f"{local_time:%Y%m%d-%H%M%S}{local_time.microsecond // 1000:03d}.{suffix}"
 
+# %% ../../notebooks/03_capture/02_writer.ipynb #closed-at
+def closed_at(
+    name: str,  # of a change file
+) -> datetime:  # as UTC, in whatever zone the name is
+    "The closing time in a name: the reverse of `change_name`. Raises `NotADmsName`, and `ValueError` for a load file."
+    stamp = parse_name(name).stamp
+    if stamp is None:
+        raise ValueError(f"{name} is no change file")
+    return stamp
+
 # %% ../../notebooks/03_capture/02_writer.ipynb #438132b6
 _BETWEEN = {"SLASH": "/", "DASH": "-", "UNDERSCORE": "_", "NONE": ""}
 
@@ -74,6 +85,7 @@ def date_folder(
     "The folder in which DMS puts a change."
     if not settings.date_partition:
         return ""
+    # The folder tells the commit, the name the closing of the file, so near midnight the two disagree.
     local_time = in_zone(commit, settings.date_partition_timezone)
     digits = {
         "YYYY": f"{local_time.year:04}",
@@ -97,6 +109,7 @@ def change_sequence(
     counter: int,  # rises from change to change over all tables of a task
 ) -> str:  # 35 digits
     "`$AR_H_CHANGE_SEQ`: `YYYYMMDDhhmmss`, hundredths, 19-digit counter; as text it sorts like a number."
+    # The commit time is the same for a whole transaction; the counter orders the changes within it.
     utc = as_utc(commit)
     return f"{utc:%Y%m%d%H%M%S}{utc.microsecond // 10_000:02d}{counter:019d}"
 
@@ -157,6 +170,7 @@ def value_of(
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-029
 def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal:
     "A decimal, rounded half up to the scale as MySQL does on insert; never cut to the precision."
+    # A float is converted from its shortest text: 0.1 must not become 0.1000000000000000055.
     exact = Decimal(repr(value) if isinstance(value, float) else str(value))
     exact = exact.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, Context(prec=80))
     if exact and exact.adjusted() >= kind.precision - kind.scale:
@@ -166,7 +180,8 @@ def _decimal(value: Any, kind: pa.Decimal128Type) -> Decimal:
 # %% ../../notebooks/03_capture/02_writer.ipynb #fa7b50de
 def _whole(value: Any, kind: pa.DataType) -> int:
     "A whole number in the type's range; 3.5 is refused, not cut."
-    if (number := int(value)) != (value if isinstance(value, float) else number):
+    number = int(value)
+    if isinstance(value, float) and number != value:
         raise ValueError("not a whole number")
     low = -1 << (kind.bit_width - 1) if pa.types.is_signed_integer(kind) else 0
     if not low <= number < low + (1 << kind.bit_width):
@@ -182,6 +197,7 @@ def moment_of(
         return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=value)
     if isinstance(value, str):
         text = value.strip().replace("Z", "+00:00")
+        # Python before 3.11 reads only three or six digits of a fraction.
         text = re.sub(r"\.(\d{1,6})\d*", lambda match: "." + match[1].ljust(6, "0"), text)
         value = datetime.fromisoformat(text)
     return as_utc(value if isinstance(value, datetime) else datetime.combine(value, time()))
@@ -193,20 +209,26 @@ def _day(value: Any) -> date:
         return date.fromisoformat(value)
     return value if type(value) is date else moment_of(value).date()
 
+# %% ../../notebooks/03_capture/02_writer.ipynb #truth-of
+def _truth(value: Any) -> bool:
+    "Yes or no; of a text: whether it is 1, t or true."
+    return value.lower() in ("1", "t", "true") if isinstance(value, str) else bool(value)
+
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-036
 def _bytes(value: Any) -> bytes:
     "Bytes as they are; a number or a text as the UTF-8 bytes of its text."
+    # `bytes(5)` would make five zeros, and `bytes(1 << 40)` a terabyte; SQLite's cast to BLOB takes the text, too.
     return str(value).encode() if isinstance(value, (str, int, float)) else bytes(value)
 
 
-_CONVERSIONS = [
+_CONVERSIONS: list[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]]] = [
     (pa.types.is_date, _day),
     (pa.types.is_timestamp, moment_of),
-    (pa.types.is_time, lambda v: v if isinstance(v, time) else time.fromisoformat(v)),
-    (pa.types.is_boolean, lambda v: v.lower() in ("1", "t", "true") if isinstance(v, str) else bool(v)),
+    (pa.types.is_time, lambda value: value if isinstance(value, time) else time.fromisoformat(value)),
+    (pa.types.is_boolean, _truth),
     (pa.types.is_floating, float),
     (pa.types.is_binary, _bytes),
-    (pa.types.is_string, lambda v: v.decode() if isinstance(v, bytes) else str(v)),
+    (pa.types.is_string, lambda value: value.decode() if isinstance(value, bytes) else str(value)),
 ]
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-041
@@ -230,7 +252,9 @@ def typed_rows(
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-042
 def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
     "The values in their type; an error names row and column."
-    done, convert = [], converter(kind)
+    # The conversion is looked up once for the whole column, not for each value.
+    done = []
+    convert = converter(kind)
     for number, value in enumerate(values):
         try:
             done.append(None if value is None or value is NOT_LOGGED else convert(value))
@@ -245,6 +269,7 @@ def with_markers(
     settings: DmsSettings,
 ) -> pa.Table:
     "The table with the text for values that were not logged, in columns that are texts then."
+    # In Parquet, and without a text for it, a value that was not logged is null.
     if settings.data_format != "csv" or not (settings.use_csv_no_sup_value and settings.csv_no_sup_value):
         return data
     for place, name in enumerate(data.column_names):
@@ -260,8 +285,10 @@ def _around(
     data: pa.Table, settings: DmsSettings, ops: Sequence | None, stamps: Sequence, sequences: Sequence, images: pa.Table
 ) -> pa.Table:
     "`Op`, timestamp (the only required column), source columns, sequence, before images."
-    fields, columns = list(data.schema), list(data.columns)
+    fields = list(data.schema)
+    columns = list(data.columns)
     if settings.timestamp_column:
+        # The order of DMS: Op, the timestamp, the source's columns, columns of rules, before images.
         fields.insert(0, pa.field(settings.timestamp_column, pa.string(), nullable=False))
         columns.insert(0, stamps if isinstance(stamps, pa.Array) else pa.array(stamps, pa.string()))
     if ops is not None:
@@ -286,7 +313,8 @@ def _images(
 ) -> pa.Table:
     "The before images of all rows, without their prefix; null where there is no old row."
     imaged = {"": (), "pk-only": key, "all": data.column_names}[settings.before_image]
-    kinds = {field.name: field.type for field in data.schema if field.name in imaged}
+    kinds: dict[str, pa.DataType] = {field.name: field.type for field in data.schema if field.name in imaged}
+    # Only updates fill the columns of old values.
     old_rows = [row if op == "U" else None for op, row in zip(ops, before)] if before else [None] * data.num_rows
     rows = [row if isinstance(row, Mapping) else dict(zip(data.column_names, row or ())) for row in old_rows]
     images = typed_rows(rows, kinds)
@@ -313,6 +341,7 @@ def load_columns(
     "The columns of a load file around those of the source."
     first_microsecond = int((as_utc(moment) - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(microseconds=1))
     rows = data.num_rows
+    # A load row is stamped with the time of its transfer, a microsecond later than the row before.
     counted = (
         [first_microsecond] * rows
         if settings.use_task_start_time
@@ -321,6 +350,7 @@ def load_columns(
     times = pa.array(counted, pa.int64()).cast(pa.timestamp("us"))
     stamps = pc.strftime(times, format="%Y-%m-%d %H:%M:%S")
     ops = ["I"] * rows if settings.include_op_for_full_load else None
+    # An empty sequence sorts load rows before all changes.
     return _around(data, settings, ops, stamps, [""] * rows, _images(data, settings, key))
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-050
@@ -338,8 +368,10 @@ def change_columns(
     images = _images(data, settings, key, ops or (), before)
     if ops is None:
         return _around(data, settings, None, [stamp_text(commit) for commit in commits], sequences, images)
+    # PostgreSQL logs only the key of a deleted row.
     if settings.key_only_deletes and key:
         data = _keys_of_deletes(data, ops, key)
+    # With inserts alone, DMS writes Op only where load rows have it.
     has_op = settings.include_op_for_full_load or not settings.cdc_inserts_only
     columns = _around(
         data, settings, ops if has_op else None, [stamp_text(commit) for commit in commits], sequences, images
@@ -359,7 +391,9 @@ def _keys_of_deletes(data: pa.Table, ops: Sequence[str | None], key: Sequence[st
 # %% ../../notebooks/03_capture/02_writer.ipynb #29d88f01
 def _is_kept(op: str | None, settings: DmsSettings) -> bool:
     "Whether the settings let a change through."
-    return op == "I" if settings.cdc_inserts_only else op != "D" or not settings.cdc_inserts_and_updates
+    if settings.cdc_inserts_only:
+        return op == "I"
+    return op != "D" or not settings.cdc_inserts_and_updates
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-053
 def put_file(
@@ -384,12 +418,14 @@ def _put(
 ) -> Path:
     "Lets `write` write under a hidden name and gives the file its own when it is complete."
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A reader can see a local file while it grows, and no listing reads a hidden name in the root.
     draft = landing / f".{uuid.uuid4().hex}.writing"
     try:
         write(path=draft)
         if time is not None:
             seconds = time if isinstance(time, (int, float)) else as_utc(time).timestamp()
             os.utime(draft, (seconds, seconds))
+        # A link fails where the name is taken, so no file is replaced by mistake.
         (os.replace if replace else os.link)(draft, target)
     finally:
         draft.unlink(missing_ok=True)
@@ -403,7 +439,8 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
         data = _in_milliseconds(data)
     # DMS writes no Arrow schema into its files.
     data = data.replace_schema_metadata(None)
-    bounded = [f.name for f in data.schema if settings.enable_statistics and not pa.types.is_decimal(f.type)]
+    # DMS writes no statistics of decimals; with them, a reader could pass tests and fail on real files.
+    bounded = [field.name for field in data.schema if not pa.types.is_decimal(field.type)]
     with pq.ParquetWriter(
         path,
         data.schema,
@@ -411,7 +448,7 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
         compression="gzip" if settings.gzip else "none",
         store_schema=False,
         use_dictionary=settings.encoding_type != "plain",
-        write_statistics=bounded or False,
+        write_statistics=bounded if bounded and settings.enable_statistics else False,
     ) as file:
         file.write_table(data, settings.row_group_length)
         if note:
@@ -420,10 +457,11 @@ def _write_parquet(data: pa.Table, path: Path, settings: DmsSettings) -> None:
 # %% ../../notebooks/03_capture/02_writer.ipynb #8e551281
 def _in_milliseconds(data: pa.Table) -> pa.Table:
     "The table with timestamps cut to milliseconds."
-    kinds = [
-        pa.timestamp("ms", file.type.tz) if pa.types.is_timestamp(file.type) else file.type for file in data.schema
+    fields = [
+        field.with_type(pa.timestamp("ms", field.type.tz)) if pa.types.is_timestamp(field.type) else field
+        for field in data.schema
     ]
-    return data.cast(pa.schema([file.with_type(kind) for file, kind in zip(data.schema, kinds)]), safe=False)
+    return data.cast(pa.schema(fields), safe=False)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #b1a75e78
 def _texts(
@@ -431,10 +469,12 @@ def _texts(
     settings: DmsSettings,
 ) -> list[str | None]:
     "The values of a column as DMS writes them into CSV."
-    kind, values = column.type, column.to_pylist()
+    kind = column.type
+    values = column.to_pylist()
     if pa.types.is_timestamp(kind):
         values = [value if value is None else f"{value.year:04}{value:-%m-%d %H:%M:%S.%f}" for value in values]
     if pa.types.is_floating(kind):
+        # Captures show floats with a sign and an exponent.
         digits = 8 if kind == pa.float32() else 16
         return [value if value is None else f"{value:+.{digits}e}" for value in values]
     if pa.types.is_boolean(kind):
@@ -462,6 +502,7 @@ def _csv_row(
     def field(text: str | None) -> str:
         if text is None:
             return settings.csv_null_value
+        # A null is an empty field; an empty text is quoted, so that a reader can tell them apart.
         quoted = settings.rfc4180 and (text in ("", settings.csv_null_value) or any(mark in text for mark in special))
         return '"{}"'.format(text.replace('"', '""')) if quoted else text
 
@@ -501,6 +542,7 @@ def write_load(
     data = rows if isinstance(rows, pa.Table) else typed_rows(rows, schema or {})
     data = load_columns(data, settings, moment or datetime.now(timezone.utc), key)
     path = f"{folder}/{load_name(number, settings.suffix)}".lstrip("/")
+    # A load file replaces an earlier one of its number, as DMS does with `DO_NOTHING`.
     return put_file(landing, table, path, data, settings, replace=True, time=time)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-063
@@ -521,11 +563,14 @@ def write_changes(
     time: float | datetime | None = None,  # object time; else now
 ) -> Path | None:  # of the file; None: the settings let no change through
     "Writes one change file; never replaces another."
-    columns = {**({"Op": "string"} if op else {}), **(schema or {})}
-    rows = rows if isinstance(rows, pa.Table) else list(rows)
-    data = rows if isinstance(rows, pa.Table) else typed_rows(rows, columns)
-    data = data if isinstance(rows, pa.Table) else with_markers(data, rows, settings)
-    ops, data = (data["Op"].to_pylist(), data.drop_columns(["Op"])) if op else (None, data)
+    if isinstance(rows, pa.Table):
+        data = rows
+    else:
+        rows = list(rows)
+        columns = {**({"Op": "string"} if op else {}), **(schema or {})}
+        data = with_markers(typed_rows(rows, columns), rows, settings)
+    ops = data["Op"].to_pylist() if op else None
+    data = data.drop_columns(["Op"]) if op else data
     # Without commit times, the changes are as old as the batch could be.
     commits = commits or [_closing(closed, settings) - timedelta(seconds=settings.batch_interval)] * data.num_rows
     sequences = sequences or [change_sequence(commit, i) for i, commit in enumerate(commits, 1)]
@@ -540,9 +585,9 @@ def _closing(closed: str | datetime, settings: DmsSettings) -> datetime:
     "When a file was closed, by its time or its name; a name is in the zone of the task."
     if isinstance(closed, datetime):
         return as_utc(closed)
-    stamp = parse_name(_change_name(closed, settings)).stamp
+    local_time = closed_at(_change_name(closed, settings))
     zone = settings.date_partition_timezone
-    return as_utc(stamp.replace(tzinfo=ZoneInfo(zone))) if zone else stamp
+    return as_utc(local_time.replace(tzinfo=ZoneInfo(zone))) if zone else local_time
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #ddf39e2f
 def _change_name(closed: str | datetime, settings: DmsSettings) -> str:
@@ -578,6 +623,7 @@ def _first_free(closed: str | datetime, write: Callable[[str | datetime], Path])
         except FileExistsError:
             if isinstance(closed, str):
                 raise
+            # Two files can be closed in one millisecond; the second takes the next name.
             closed += timedelta(milliseconds=1)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-073
@@ -633,6 +679,7 @@ def write_transactions(
     time: float | datetime | None = None,  # object time; else now
 ) -> Path:  # of the file
     "Writes a file of the changes of all tables. It has no timestamp column, as its place is unknown."
+    # Rows of several tables have different lengths, so they are written as CSV, and not by columns.
     texts = [[_text(value, settings) for value in row] for row in rows]
     folder = Path(landing, settings.bucket_folder.strip("/"), path.strip("/"))
     content = partial(_write_rows, texts, settings=settings)

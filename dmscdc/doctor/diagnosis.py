@@ -60,19 +60,20 @@ def tables_to_examine(
     except UnknownTable:
         raise
     except LandingEmpty as error:
-        place, why = "landing", "There is nothing to load"
-        if isinstance(error, LandingUnreachable):
-            why = "No pass can list it"
-        return [], [Finding("error", place, str(error), why, error.mend)]
+        # What cannot be read is the first finding, and the machine is examined all the same.
+        why = "No pass can list it" if isinstance(error, LandingUnreachable) else "There is nothing to load"
+        return [], [Finding("error", "landing", str(error), why, error.mend)]
     except DmscdcError as error:
         return [], [Finding("error", "state", str(error), "No pass can start", error.mend)]
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #124b9850
 def _unread(landing: Landing) -> list[Finding]:
     "Schemas whose tables could not be looked for, folders that can be none, and files too deep for any table."
-    why, mend = "Its tables are not seen by any pass", "rights to list it"
+    why = "Its tables are not seen by any pass"
+    mend = "rights to list it"
     findings = [Finding("warning", f"schema {schema}", words, why, mend) for schema, words in landing.unread.items()]
-    why, way = "No pass looks into it", "another name (rename-table or rename-schema in the task), or another place"
+    why = "No pass looks into it"
+    way = "another name (rename-table or rename-schema in the task), or another place"
     odd = landing.odd.items()
     findings += [Finding("warning", f"folder '{printable(name)}'", what, why, way) for name, what in odd]
     places = [str(place.root) for place in landing.places]
@@ -96,9 +97,9 @@ def _first_mixed_in(place: Place) -> str:
         return ""
     bucket = place.bucket
     start = bucket.start
-    folders = [
-        entry["Prefix"] for page in bucket.pages(start, delimiter="/") for entry in page.get("CommonPrefixes") or ()
-    ]
+    folders: list[str] = []
+    for page in bucket.pages(start, delimiter="/"):
+        folders += [entry["Prefix"] for entry in page.get("CommonPrefixes") or ()]
     pages = (next(bucket.pages(prefix + _MIXED)) for prefix in (start, *folders))
     return next((entry["Key"] for page in pages for entry in page.get("Contents") or ()), "")[len(start) :]
 
@@ -106,6 +107,7 @@ def _first_mixed_in(place: Place) -> str:
 def transactions(landing: Landing, setting: str) -> list[Finding]:
     "Changes of all tables in a folder that the setting `transactions` does not name. Raises `LandingUnreachable`."
     path = _first_mixed(landing)
+    # No table looks into this folder: each seems healthy, and no change ever comes.
     if setting and path.rpartition("/")[0] == transactions_from(setting).folder:
         return []
     try:
@@ -137,10 +139,13 @@ def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
 def other_half(landing: Landing, tables: Iterable[TableRef]) -> Iterator[Finding]:
     "Folders beside the landing with the changes of tables that have only loads in it, or the other way round."
     listings = {table: landing.files(table) for table in islice(tables, _TABLES)}
+    # Where one task loads and another follows, each has a folder, and one of them is quietly half of every table.
     half = {table: listing for table, listing in listings.items() if bool(listing.load) != bool(listing.changes)}
     yield from _in_other_letters(half)
     places = [str(place.root) for place in landing.places]
-    for neighbour in dict.fromkeys(neighbour for place in landing.places if half for neighbour in _beside(place)):
+    if not half:
+        return
+    for neighbour in dict.fromkeys(neighbour for place in landing.places for neighbour in _beside(place)):
         beside = open_landing(neighbour)
         fits = [table for table, own in half.items() if _is_rest(own, beside.files(table))]
         if fits and neighbour not in places:
@@ -205,6 +210,7 @@ def undecided(
         return
     state = open_state(config.state, config.landing, ask=True)
     for item in items:
+        # What a pass would leave to a person is told here too, where it is known without one.
         row = status_row(read_status(item.table, config, landing, state, now))
         is_known = any(error.place == str(item.table) and error.what in row["words"] for error in errors)
         if row["verdict"] in (Verdict.ATTENTION, Verdict.REFUSED) and row["state"] != "waiting" and not is_known:
@@ -217,6 +223,8 @@ def left_to_format(config: Config, items: Iterable[TableItem]) -> Iterator[Findi
     "Tables that their format's own writer writes, where our tasks could."
     for item in items:
         with suppress(Exception):  # plan and pass say what is wrong with a lake
+            # Our tasks write Delta and Iceberg; what they do not write, the format's own MERGE does, several times
+            # slower.
             if item.commit and (words := open_lake(item, config.lake, config.catalog).left_because()):
                 what = f"{item.format} itself writes its changes: {words}"
                 why = "That is as right, and takes several times longer"
@@ -237,29 +245,37 @@ def doctor(
     machine: Survey | None = None,  # this one if none is given; its `landed` is filled in
 ) -> list[Finding]:
     "What will hurt. Raises `UnknownTable`, and `BadSetting` for a file that holds no settings of DMS."
-    task_settings: list[Settings] = [values for path in settings for values in read_settings(path)]
+    task_settings: list[Settings] = []
+    for path in settings:
+        task_settings += read_settings(path)
     running = [look_at_task(name) for name in tasks]
-    task_settings += [values for look in running for values in look.settings]
-    landing, now = open_landing(config.landing), time.time() if now is None else now
+    for look in running:
+        task_settings += look.settings
+    landing = open_landing(config.landing)
+    now = time.time() if now is None else now
     items, collected = tables_to_examine(config, landing, tuple(only))
     collected += transactions(landing, config.transactions) if items else []  # an empty landing has named them
     with suppress(LandingUnreachable, OSError):  # what lies beside it may not be ours to see
         collected += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
         looks = list(pool.map(lambda item: examine(landing, item, now, config.quiet_period), items))
-    collected += [finding for findings, _ in looks for finding in findings]
+    for findings, _ in looks:
+        collected += findings
     errors = [finding for finding in collected if finding.severity == "error"]
     collected += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]
     landed = sum(size for _, size in looks)
     for look in running:
         noticed = [*task_state(look), *(beside_landing(look, landing, landing.tables()) if items else ())]
+        # A task may have tables that nobody asked about.
         chosen = {look.place, *(str(item.table) for item in items)}
         collected += [*look.unread, *(finding for finding in noticed if not only or finding.place in chosen)]
     surveyed = survey(config, landed) if machine is None else machine
-    collected += [finding for check in PLACE_CHECKS for finding in check(surveyed)]
-    return _ordered(
-        collected + [finding for settings in task_settings for check in TASK_CHECKS for finding in check(settings)]
-    )
+    for check_place in PLACE_CHECKS:
+        collected += check_place(surveyed)
+    for values in task_settings:
+        for check_task in TASK_CHECKS:
+            collected += check_task(values)
+    return _ordered(collected)
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #7db66164
 def exit_code(findings: Iterable[Finding]) -> int:

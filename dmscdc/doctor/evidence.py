@@ -39,8 +39,7 @@ class Finding:
     mend: str  # a command, or a setting of DMS
 
     def __str__(self) -> str:
-        parts = (" ".join(part.split()).rstrip(".") for part in (self.what, self.why, self.mend))
-        what, why, mend = parts
+        what, why, mend = (" ".join(part.split()).rstrip(".") for part in (self.what, self.why, self.mend))
         return f"{self.severity} {self.place}: {what}. {why}." + f" Mend: {mend}" * bool(mend)
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #ec454c23
@@ -55,7 +54,10 @@ class Sample:
     problem: Refused | None = None  # why it cannot be read
     bad: tuple[BadRow, ...] = ()  # rows of CSV that cannot be read, in order; among the rows they are empty
 
-    names = property(lambda self: self.rows.column_names, doc="Names of its columns.")
+    @property
+    def names(self) -> list[str]:
+        "Names of its columns."
+        return self.rows.column_names
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #f06df1de
 _ROWS, _BYTES = 10_000, 32 << 20  # of a sample
@@ -65,13 +67,15 @@ _CSV_BYTES = 1 << 20  # of a CSV file that are read
 def _of_parquet(file: RawFile, url: str) -> Sample:
     "A sample of a Parquet file. Raises `Unreadable`."
     footer = read_footer(file.path, url)
+    # A thousand documents of a megabyte each would fill the memory, so their size limits the rows.
     limit = max(1, min(_ROWS, _BYTES * footer.rows // max(footer.bytes, 1)))
     with in_words(file.path):
         parquet = open_raw(url, file.path)
         batch = next(parquet.iter_batches(limit, use_threads=False), None)
         rows = plain(pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow))
-    once = {name: values for name, values in zip(reversed(rows.column_names), reversed(rows.columns))}
-    rows = rows if len(once) == rows.num_columns else pa.table(once)  # a name may be there twice
+    # A name may be there twice; then the first column of that name counts.
+    once = dict(zip(reversed(rows.column_names), reversed(rows.columns)))
+    rows = rows if len(once) == rows.num_columns else pa.table(once)
     return Sample(file, footer, rows, rows.num_rows == footer.rows)
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #b3e10023
@@ -98,6 +102,7 @@ def sample(
     try:
         return _of_csv(file, url, item) if is_csv(file.path) else _of_parquet(file, url)
     except Refused as error:
+        # A file that cannot be read is evidence too.
         return Sample(file, problem=error)
     except OSError as error:  # no right to read it, or gone meanwhile
         return Sample(file, problem=Unreadable(f"{file.path}: cannot be read: {brief(error)}. {WAY}"))
@@ -116,12 +121,20 @@ class Evidence:
     now: float = 0.0  # epoch seconds
     quiet_period: float = 300.0  # seconds, as `Config` has it
 
-    name = property(lambda self: str(self.item.table), doc="As it is typed.")
-    samples = property(lambda self: self.load + self.changes, doc="Of load and change files.")
-    key = property(
-        lambda self: self.item.key or (self.suggestion.key if self.suggestion else ()),
-        doc="The key that is set, else the one that the data suggests.",
-    )
+    @property
+    def name(self) -> str:
+        "As it is typed."
+        return str(self.item.table)
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        "Of load and change files."
+        return self.load + self.changes
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        "The key that is set, else the one that the data suggests."
+        return self.item.key or (self.suggestion.key if self.suggestion else ())
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #fad956d9
 _LOADS, _CHANGES = 4, 16  # files that are looked into
@@ -132,6 +145,7 @@ def ends_of(
     limit: int,
 ) -> tuple[RawFile, ...]:
     "The first and the last files of a series."
+    # They show how the task was set, and whether that has changed.
     return tuple(files) if len(files) <= limit else (*files[: limit - limit // 2], *files[-(limit // 2) :])
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #b520fff1
@@ -142,15 +156,18 @@ def look_into(
     quiet_period: float = 300.0,  # seconds
 ) -> Evidence:
     "Look at one table: one listing, and the first rows of a few files. Raises `LandingUnreachable`."
-    listing, suggestion, position = landing.files(item.table), None, item.position
-    if position and {*listing.load} == {*position.load_files}:  # changes of an earlier load say nothing of this one
-        listing = replace(
-            listing, changes=tuple(change_file for change_file in listing.changes if change_file.order > position.floor)
-        )
+    listing = landing.files(item.table)
+    suggestion = None
+    position = item.position
+    if position and {*listing.load} == {*position.load_files}:
+        # Changes of an earlier load say nothing of this one.
+        changes_since = tuple(file for file in listing.changes if file.order > position.floor)
+        listing = replace(listing, changes=changes_since)
     chosen = (*ends_of(listing.load, _LOADS), *ends_of(listing.changes, _CHANGES))
     with ThreadPoolExecutor(8) as pool:
         samples = tuple(pool.map(lambda file: sample(landing, item, file), chosen))
     damaged = {entry.file for entry in samples if isinstance(entry.problem, Unreadable)}
+    # A key is suggested from a file, which must be readable.
     if not (item.key or item.insert_only or judged_by(listing) in damaged):
         with suppress(Refused, KeyError, ValueError), in_words(item.table.name):  # no rows, or a name twice
             suggestion = suggest_key(landing, item.table, listing, options_from(item.columns, item.csv))

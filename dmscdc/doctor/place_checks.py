@@ -88,6 +88,7 @@ def _ahead(place: str) -> float | None:
     except Exception as error:
         if not _is_refused(error):
             raise
+        # A refusal has the time too.
         answer = getattr(error, "response", {})
     date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
     return time.time() - parsedate_to_datetime(date).timestamp() if date else None
@@ -104,6 +105,7 @@ def survey(
 ) -> Survey:
     "Ask this machine, and S3 for its time. Starts no Spark."
     bucket = next(filter(is_bucket, (*places_of(config.landing), config.lake)), "")
+    # A driver elsewhere needs neither Java nor memory of this machine.
     needed = not os.environ.get("SPARK_REMOTE")
     return Survey(
         config,
@@ -120,6 +122,7 @@ def survey(
 def _parts(place: str) -> list[str]:
     "The folders of a place, links followed."
     if is_bucket(place):
+        # Two addresses of one place must be equal.
         return [part for part in re.sub("^s3a:", "s3:", place).split("/") if part]
     return list(Path(place).resolve().parts)
 
@@ -134,17 +137,21 @@ def is_within(
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #6405bc3a
 def nested_places(survey: Survey) -> Iterator[Finding]:
     "Places of ours in the landing, and the landing in one of ours."
-    config, state = survey.config, survey.config.state.removeprefix("sqlite:")
+    config = survey.config
+    state = config.state.removeprefix("sqlite:")
+    # The settings refuse a lake in the landing; runs and state can still lie there.
     places = {"lake": config.lake, "archive": config.archive, "runs": config.runs}
     places |= {} if config.state.startswith("dynamodb:") else {"state": state}
     for name, place in places.items():
-        landed = places_of(config.landing) if place else []
-        inside = any(is_within(place, landing) for landing in landed)
-        if inside or name != "state" and any(is_within(landing, place) for landing in landed):
+        landings = places_of(config.landing) if place else []
+        inside = any(is_within(place, landing) for landing in landings)
+        # A state is a file, so nothing lies in it.
+        if inside or name != "state" and any(is_within(landing, place) for landing in landings):
             where = "lies in the landing" if inside else "holds the landing"
             grave = "error" if name in ("lake", "archive") else "warning"
             why = "Files of ours are taken for tables of DMS, or those of DMS for ours"
-            what, mend = f"{place} {where} {config.landing}", f"another place: {name} in dmscdc.toml"
+            what = f"{place} {where} {config.landing}"
+            mend = f"another place: {name} in dmscdc.toml"
             yield Finding(grave, name, what, why, mend)
 
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #69db20a8
@@ -165,12 +172,14 @@ def java_and_spark(survey: Survey) -> Iterator[Finding]:
         yield Finding(
             "error", "this machine", "pyspark is not installed", "Every load needs it", "pip install 'dmscdc[local]'"
         )
-    versions, has = _JAVAS.get(survey.spark[:1], _JAVAS["4"]), java_version(survey.java or "")
+    versions = _JAVAS.get(survey.spark[:1], _JAVAS["4"])
+    has = java_version(survey.java or "")
     need = " or ".join(map(str, versions))
     mend = "apt-get install openjdk-17-jre-headless, or JAVA_HOME of another one"
     if survey.java is not None and not has:
         what = "no Java was found" if not survey.java else "Java does not say its version"
         yield Finding("error", "this machine", what, f"Spark needs Java {need}", mend)
+    # An older Java does not start Spark; a newer one is only not tried by its makers.
     elif survey.java is not None and has not in versions:
         grave = "error" if has < versions[0] else "warning"
         yield Finding(grave, "this machine", f"Java is {has}", f"Spark {survey.spark} is made for Java {need}", mend)
@@ -201,8 +210,10 @@ def format_parts(survey: Survey) -> Iterator[Finding]:
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #2720b130
 def free_disk(survey: Survey) -> Iterator[Finding]:
     "Room for the lake."
+    # A reload writes the lake's files beside the old ones before it removes any.
     if survey.free is not None and survey.free < 2 * survey.landed:
-        free, landed = in_bytes(survey.free), in_bytes(survey.landed)
+        free = in_bytes(survey.free)
+        landed = in_bytes(survey.landed)
         what = f"{free} are free on the disk of {survey.config.lake}, the landing holds {landed}"
         why = "A reload writes the lake beside the old one; a full disk fails the run, and nothing is committed"
         yield Finding("warning", "lake", what, why, f"room for {in_bytes(2 * survey.landed)}, or another lake")
@@ -230,6 +241,7 @@ def right_time(survey: Survey) -> Iterator[Finding]:
 # %% ../../notebooks/14_doctor/03_place_checks.ipynb #e8b72a94
 def _try_folder(folder: Path) -> None:
     "Write and remove a file. Raises `OSError`."
+    # Folders that are made for the trial are removed with it.
     created = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -260,6 +272,7 @@ def _try_state(state: str) -> None:
     _try_folder(Path(place).parent)
     if Path(place).exists():
         with closing(sqlite3.connect(place, timeout=5, isolation_level=None)) as db:
+            # This takes SQLite's lock for writing, and writes nothing.
             db.execute("begin immediate")
             db.execute("rollback")
 
@@ -285,6 +298,7 @@ def rights(survey: Survey) -> Iterator[Finding]:
         if not place.startswith("dynamodb:") and any(is_within(path, landing) for landing in places_of(config.landing)):
             continue  # we never write there
         try:
+            # A right is tried, not guessed.
             attempt()
         except Exception as error:
             if not _is_refused(error):
@@ -306,7 +320,8 @@ def writers(survey: Survey) -> Iterator[Finding]:
             continue
         status = path.stat()
         what = "everybody may write there" if status.st_mode & 0o002 else ""
-        what = what if status.st_uid in (os.getuid(), 0) else f"it belongs to another user (number {status.st_uid})"
+        if status.st_uid not in (os.getuid(), 0):
+            what = f"it belongs to another user (number {status.st_uid})"
         if what:
             mend = f"chmod -R o-w {for_shell(str(path))}, or chown, or another place"
             why = "Who writes there decides what lake and reports say"
@@ -321,6 +336,7 @@ def _expires(rule: Mapping[str, Any], prefix: str) -> bool:
     "Whether a rule ends old versions below a prefix."
     filtered = rule.get("Filter") or {}
     begin = rule.get("Prefix") or filtered.get("Prefix") or filtered.get("And", {}).get("Prefix") or ""
+    # Our files have no tags, so such a rule is not for them.
     partial = "Tag" in filtered or "Tags" in filtered.get("And", {})
     return (
         rule.get("Status") == "Enabled"
@@ -360,6 +376,7 @@ def old_versions(survey: Survey) -> Iterator[Finding]:
             mend = "s3:GetBucketVersioning and s3:GetLifecycleConfiguration for us, or look yourself"
             yield Finding("note", f"s3://{bucket}", what, why, mend)
             continue
+        # In a bucket with versioning nothing is ever gone, unless a rule ends old versions.
         prefixes = [split_url(place)[1] for place in places if split_url(place)[0] == bucket]
         unending = [
             prefix for prefix in prefixes if rules is not None and not any(_expires(rule, prefix) for rule in rules)

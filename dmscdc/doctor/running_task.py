@@ -46,9 +46,8 @@ class TaskLook:
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #c4bf7dac
 def _unanswered(place: str, right: str, error: Exception) -> Finding:
     "A request that the rest can do without."
-    what, code = f"{right} has not answered: {error}", code_of(error)
-    mend = f"a policy with dms:{right}" if "AccessDenied" in code else "ask again"
-    return Finding("note", place, what, "What it tells is not looked at", mend)
+    mend = f"a policy with dms:{right}" if "AccessDenied" in code_of(error) else "ask again"
+    return Finding("note", place, f"{right} has not answered: {error}", "What it tells is not looked at", mend)
 
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #34fd3034
 def _pages(ask: Any, name: str, **how: Any) -> Iterator[Mapping[str, Any]]:
@@ -72,14 +71,14 @@ def look_at_task(
     by = "replication-task-arn" if name.startswith("arn:") else "replication-task-id"
     try:
         dms = dms or client("dms")
-        found_tasks = dms.describe_replication_tasks(Filters=[{"Name": by, "Values": [name]}])["ReplicationTasks"]
+        tasks = dms.describe_replication_tasks(Filters=[{"Name": by, "Values": [name]}])["ReplicationTasks"]
     except (BotoCoreError, ClientError) as error:
         if code_of(error) != "ResourceNotFoundFault":
             raise BadSetting(f"DMS was asked for the task {name} and answers: {error}") from error
-        found_tasks = []
-    if not found_tasks:
+        tasks = []
+    if not tasks:
         raise BadSetting(f"DMS knows no task {name} here; it has: aws dms describe-replication-tasks")
-    task = found_tasks[0]
+    task = tasks[0]
     unread: list[Finding] = []
     settings: list[Settings] = []
     tables: list[Mapping[str, Any]] = []
@@ -89,6 +88,7 @@ def look_at_task(
         target = [{"Name": "endpoint-arn", "Values": [task["TargetEndpointArn"]]}]
         settings += parse_settings(json.dumps(dms.describe_endpoints(Filters=target), default=str), place)
     except ClientError as error:
+        # What rights forbid is said, and the rest goes on.
         unread.append(_unanswered(place, "DescribeEndpoints", error))
     try:
         arguments = {"ReplicationTaskArn": task["ReplicationTaskArn"]}
@@ -108,11 +108,13 @@ def _name(table: Mapping[str, Any]) -> str:
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #479b0575
 def task_state(look: TaskLook) -> Iterator[Finding]:
     "A task that does not run, and tables that it does not copy."
+    # The counts of DMS tell what no file does.
     if look.status not in ("running", "starting"):
         words = f"the task is {look.status or 'in no known state'}" + (f": {look.failure}" if look.failure else "")
         yield Finding("warning", look.place, words, "No change comes until it runs", "resume it in DMS")
     for table in look.tables:
-        state, bad = str(table.get("TableState") or ""), int(table.get("FullLoadErrorRows") or 0)
+        state = str(table.get("TableState") or "")
+        bad = int(table.get("FullLoadErrorRows") or 0)
         if state in _STANDS:
             yield Finding(
                 "error",
@@ -163,16 +165,19 @@ def beside_landing(
     tables: Iterable[TableRef],  # of the landing
 ) -> Iterator[Finding]:
     "Where the landing is not what DMS says that it has written."
+    # DMS counts by the names of the source, so renamed tables cannot be found here.
     if look.renames:
         return
     landed = set(tables)
     for counts in look.tables:
-        ref, changes = TableRef(str(counts.get("SchemaName")), str(counts.get("TableName"))), 0
-        loaded, finished = int(counts.get("FullLoadRows") or 0), str(counts.get("TableState")) == "Table completed"
+        ref = TableRef(str(counts.get("SchemaName")), str(counts.get("TableName")))
+        loaded = int(counts.get("FullLoadRows") or 0)
         changes = sum(int(counts.get(name) or 0) for name in ("Inserts", "Updates", "Deletes"))
-        files = landing.files(ref) if ref in landed else Listing()
-        if not (loaded or changes) or not finished:
+        # The counts of a load that still runs are not its last.
+        if not (loaded or changes) or counts.get("TableState") != "Table completed":
             continue
+        files = landing.files(ref) if ref in landed else Listing()
+        # Written and not here: it was written elsewhere.
         if files.is_empty:
             yield Finding(
                 "error",

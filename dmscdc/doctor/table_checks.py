@@ -47,11 +47,13 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key',
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
 def unreadable(evidence: Evidence) -> Iterator[Finding]:
     "Files and rows that are damaged or do not fit, or that we may not read."
-    is_aside, setting = evidence.item.bad_rows == "aside", f"{Advice.SET(evidence.name, '--bad-rows aside')}"
+    is_aside = evidence.item.bad_rows == "aside"
+    setting = f"{Advice.SET(evidence.name, '--bad-rows aside')}"
     on = "" if is_aside else f"; or go on without what is bad: {setting}"
     refused = "The batch is refused whole, and later files of the table wait"
     why = "The file is put aside, and the table goes on without it" if is_aside else refused
     for sample in (sample for sample in evidence.samples if isinstance(sample.problem, Unreadable)):
+        # The error ends with its own way out, which is better than the general one.
         what, *ways = re.split(r"\. (?=If |Map )", str(sample.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
         yield Finding("error", evidence.name, what, why, ways[0] if ways else f"{WAY}{on}")
     for sample in (sample for sample in evidence.samples if sample.bad):
@@ -79,12 +81,11 @@ def undefined(evidence: Evidence) -> Iterator[Finding]:
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #397d47e3
 def no_key(evidence: Evidence) -> Iterator[Finding]:
     "Nobody has said what identifies a row."
-    if (
-        evidence.item.key
-        or evidence.item.insert_only
-        or any(finding.severity == "error" for finding in undefined(evidence))
-    ):
-        return  # a definition brings the key along
+    if evidence.item.key or evidence.item.insert_only:
+        return
+    # A definition, which such files need first, brings the key along.
+    if any(finding.severity == "error" for finding in undefined(evidence)):
+        return
     guess = evidence.suggestion
     hint = f" (the data suggests {guess.words})" if guess and guess.key else ""
     mend = guess.command if guess else f"{Advice.SET(evidence.name, '--key COLUMN')}"
@@ -105,6 +106,7 @@ def _stamps(sample: Sample, name: str) -> list[str]:
     if name not in sample.names or not _is_text(sample.rows[name].type):
         return []
     values = [value for value in sample.rows[name].to_pylist() if value is not None]
+    # One value that is no time shows that the column is another one.
     return values if all(map(_STAMP.fullmatch, values)) else []
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #12ef7a89
@@ -122,6 +124,7 @@ def _has_sequence(sample: Sample) -> bool:
     named = [name for name in sample.names if name.upper() == STANDARD]
     if named and stored(Column(named[0], column_type(sample.rows[named[0]].type))).type == "string":
         return True
+    # A mapping may give the sequence another name, so its form is looked for.
     able = [name for name in sample.names if may_hold_sequence(Column(name, column_type(sample.rows[name].type)))]
     some_rows = sample.rows.select(able).slice(0, 5).to_pylist()
     return any(all(is_sequence(row[name], name, sample.file.name) for row in some_rows) for name in able)
@@ -133,12 +136,15 @@ def no_sequence(evidence: Evidence) -> Iterator[Finding]:
     without = [sample for sample in samples if not _has_sequence(sample)]
     if not without:
         return
-    what, column = f"{without[0].file.path} has no change sequence ({STANDARD})", stamp_column(samples)
-    rows, file = without[0].rows, without[0].file
+    what = f"{without[0].file.path} has no change sequence ({STANDARD})"
+    column = stamp_column(samples)
+    rows = without[0].rows
+    file = without[0].file
     cells = [(name, in_python(rows[name][0]), str(rows[name].type)) for name in rows.column_names]
     if odd := next(filter(None, (odd_sequence(value, name, kind, file.name) for name, value, kind in cells)), ""):
         what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
     stamps = [stamp for sample in samples for stamp in _stamps(sample, column)]
+    # MySQL's log knows a commit in whole seconds only.
     if len(stamps) > 1 and not any(re.search(r"\.\d*[1-9]", stamp) for stamp in stamps):
         why = (
             f"The times in {column} are whole seconds, so they do not order the changes of one second. We take the "
@@ -156,27 +162,12 @@ _MANY = 1_000  # changes after which a delete is missed
 def operations(evidence: Evidence) -> Iterator[Finding]:
     "Change files that do not say what their rows did, or in which deletes never come."
     samples = [sample for sample in evidence.changes if sample.rows.num_rows]
-    without = [sample for sample in samples if OP not in sample.names]
-    mend = "CdcInsertsOnly=false at the DMS endpoint, and reload the table"
-    if without:
-        is_declared = bool(evidence.item.csv.get("inserts"))
-        why = "Updates and deletes of the source never come" + (
-            "" if is_declared else ", and what its rows did is not known: the file is refused"
-        )
-        ways = "" if is_declared else f". If it is meant: {Advice.SET(evidence.name, '--csv inserts=true')}"
-        what = f"{without[0].file.path} has no column Op (CdcInsertsOnly)"
-        yield Finding("note" if is_declared else "error", evidence.name, what, why, mend + ways)
-    reported = {(bad.path, bad.row) for sample in samples for bad in sample.bad}  # by `unreadable`
-    listed = [(sample.file.path, sample.rows[OP].to_pylist()) for sample in samples if OP in sample.names]
-    ops = [(path, row, op) for path, values in listed for row, op in enumerate(values) if (path, row) not in reported]
+    if without := [sample for sample in samples if OP not in sample.names]:
+        yield _without_operation(evidence, without[0])
+    ops = _operations_of(samples)
     counts = Counter(op for *_, op in ops)
     if emptied := [f"row {row + 1:,} of {path}" for path, row, op in ops if op == "T"]:
-        follows, set_it = evidence.item.when_gone == "empty", Advice.SET(evidence.name)
-        why = "The table loses its rows there" if follows else "Its batch is refused until somebody says what it means"
-        mend = "" if follows else f"{set_it} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
-        yield Finding(
-            "note" if follows else "error", evidence.name, f"{some(emptied)} says TRUNCATE ({OP} T)", why, mend
-        )
+        yield _emptied(evidence, emptied)
     bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in (*OPS, "T")]
     if odd := [f"{place}: {OP} is {'null' if op is None else repr(op)}" for place, op in bad]:
         is_aside = evidence.item.bad_rows == "aside"
@@ -192,11 +183,44 @@ def operations(evidence: Evidence) -> Iterator[Finding]:
         why = "Without a key they are put aside, and the table keeps the rows that they changed"
         mend = f"{Advice.SET(evidence.name, '--key …')}, if columns identify its rows; else a rule of the task"
         yield Finding("warning", evidence.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
+    # Nothing in the files says that deletes are left out; many changes without one are a hint.
     elif counts.total() >= _MANY and not counts["D"] and not evidence.item.insert_only:
         setting = "CdcInsertsAndUpdates" if counts["U"] else "CdcInsertsOnly"
         what = f"no delete among {counts.total():,} changes{'' if counts['U'] else ', and no update'}"
         why = f"With {setting}=true the source's deletes{'' if counts['U'] else ' and updates'} never come"
         yield Finding("note", evidence.name, what, why, f"{setting}=false at the DMS endpoint, if the source has them")
+
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #operations-of
+def _operations_of(samples: Iterable[Sample]) -> list[tuple[str, int, str | None]]:  # path, row, Op
+    "What rows of change files say of themselves, without rows that are damaged, which `unreadable` names."
+    ops: list[tuple[str, int, str | None]] = []
+    for sample in samples:
+        damaged = {(bad.path, bad.row) for bad in sample.bad}
+        values = sample.rows[OP].to_pylist() if OP in sample.names else []
+        path = sample.file.path
+        ops += [(path, row, op) for row, op in enumerate(values) if (path, row) not in damaged]
+    return ops
+
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #emptied-rows
+def _emptied(evidence: Evidence, rows: list[str]) -> Finding:
+    "Rows that say that the source was emptied."
+    what = f"{some(rows)} says TRUNCATE ({OP} T)"
+    if evidence.item.when_gone == "empty":
+        return Finding("note", evidence.name, what, "The table loses its rows there", "")
+    mend = f"{Advice.SET(evidence.name)} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
+    return Finding("error", evidence.name, what, "Its batch is refused until somebody says what it means", mend)
+
+# %% ../../notebooks/14_doctor/02_table_checks.ipynb #without-operation
+def _without_operation(evidence: Evidence, sample: Sample) -> Finding:
+    "A change file that does not say what its rows did."
+    what = f"{sample.file.path} has no column Op (CdcInsertsOnly)"
+    why = "Updates and deletes of the source never come"
+    mend = "CdcInsertsOnly=false at the DMS endpoint, and reload the table"
+    if evidence.item.csv.get("inserts"):
+        return Finding("note", evidence.name, what, why, mend)
+    why += ", and what its rows did is not known: the file is refused"
+    mend += f". If it is meant: {Advice.SET(evidence.name, '--csv inserts=true')}"
+    return Finding("error", evidence.name, what, why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #509232b7
 _KEYS = 1_000_000  # rows of a load of which the keys are read
@@ -221,11 +245,13 @@ def _loaded(evidence: Evidence) -> set[tuple] | None:
         return None
     keys: set[tuple] = set()
     for sample in evidence.load:
+        # Of CSV only the beginning is read.
         if is_csv(sample.file.path) and not sample.whole:
             return None
         rows = sample.rows
         if not sample.whole:
             url = evidence.landing.url(evidence.item.table, sample.file.path)
+            # Of Parquet the columns of the key alone are read.
             rows = read_raw(open_raw(url, sample.file.path), sample.file.path, evidence.key)
         keys.update(_keys_of(rows, evidence.key))
     return keys
@@ -240,9 +266,11 @@ def key_changes(evidence: Evidence) -> Iterator[Finding]:
     if keys is None:
         return
     pairs = list(zip(evidence.changes, evidence.listing.changes))
+    # Keys are followed as long as all rows are known: behind a gap an insert may be missed.
     leading = [sample for sample, _ in takewhile(lambda pair: pair[0].file == pair[1] and pair[0].whole, pairs)]
     strange: list[tuple[str, tuple]] = []
     for sample in takewhile(lambda sample: {OP, *evidence.key} <= set(sample.names), leading):
+        # A before image names the old key, so its row is removed.
         if any(name.upper() == f"BI_{key}".upper() for name in sample.names for key in evidence.key):
             return
         for op, values in zip(sample.rows[OP].to_pylist(), _keys_of(sample.rows, evidence.key)):
@@ -266,6 +294,7 @@ def late_stamps(evidence: Evidence) -> Iterator[Finding]:
     column = stamp_column(evidence.changes)
     loaded = [stamp for sample in evidence.load for stamp in _stamps(sample, column)]
     changed = [stamp for sample in evidence.changes for stamp in _stamps(sample, column)]
+    # DMS stamps a load row when it copies it, so a change during the load has an earlier time.
     if not loaded or not changed or max(loaded) <= min(changed):
         return
     what = f"load rows are stamped until {max(loaded)} in {column}, the first change {min(changed)}"
@@ -292,6 +321,7 @@ def cut_values(evidence: Evidence) -> Iterator[Finding]:
             continue
         values = pa.chunked_array([chunk for column in kinds for chunk in column.chunks], kinds[0].type)
         for length, number, unit in _longest(values):
+            # LobMaxSize is in kilobytes, and all values that are cut end up equally long.
             if number > 1 and length and length % 1024 == 0:
                 what = (
                     f"column {name}: the {number:,} longest values have exactly {length:,} {unit} ({length >> 10} KB)"
@@ -306,6 +336,7 @@ def cut_values(evidence: Evidence) -> Iterator[Finding]:
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d9b5623f
 _UNBOUNDED = {
+    # DMS gives these digits to numbers that the source declares without any.
     (28, 6): ("PostgreSQL", "MapUnboundedNumericAsString=true at the DMS source endpoint"),
     (38, 10): ("Oracle", "NumberDatatypeScale at the DMS source endpoint, to the scale that the numbers have"),
 }
@@ -319,11 +350,10 @@ def _is_used(values: pa.ChunkedArray, digit: int) -> bool:
 def unbounded_numbers(evidence: Evidence) -> Iterator[Finding]:
     "Decimals with the digits that DMS gives to numbers without digits of their own."
     columns: dict[str, list[pa.ChunkedArray]] = {}
-    for field, values in (
-        (field, values) for sample in evidence.samples for field, values in zip(sample.rows.schema, sample.rows.columns)
-    ):
-        if pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) in _UNBOUNDED:
-            columns.setdefault(field.name, []).append(values.drop_null())
+    for sample in evidence.samples:
+        for field, values in zip(sample.rows.schema, sample.rows.columns):
+            if pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) in _UNBOUNDED:
+                columns.setdefault(field.name, []).append(values.drop_null())
     for name, parts in columns.items():
         digits = (parts[0].type.precision, parts[0].type.scale)
         parts = [values for values in parts if len(values)]
@@ -345,24 +375,23 @@ def columns_differ(evidence: Evidence) -> Iterator[Finding]:
     schema: Schema = tuple(stored(column) for column in footers[0].schema if column.name != OP)
     reload = f"{Advice.RELOAD(evidence.name)}"
     try:
+        # What the loader would refuse, it refuses here already.
         evolution = evolve(evidence.name, schema, footers)
         check_case(evidence.name, evolution.schema, footers, (), evidence.item.op_column)
         check_key(evidence.name, (*evolution.schema, Column(OP, "string")), evidence.item.key, footers)
     except Refused as error:
-        what, *ways = (
-            str(error).removeprefix(f"{evidence.name}: ").replace("the lake holds", "earlier files have").split(". ")
-        )
-        yield Finding(
-            "error", evidence.name, what, "The batch with it is refused, and later files wait", [reload, *ways][-1]
-        )
+        words = str(error).removeprefix(f"{evidence.name}: ").replace("the lake holds", "earlier files have")
+        what, *ways = words.split(". ")
+        why = "The batch with it is refused, and later files wait"
+        yield Finding("error", evidence.name, what, why, [reload, *ways][-1])
         return
-    added = {f"BI_{column.name}" for column in evolution.schema} | {
-        STANDARD
-    }  # which a rule of the task adds to changes
+    # A rule of the task adds these to changes, so load files lack them.
+    added = {STANDARD, *(f"BI_{column.name}" for column in evolution.schema)}
     expected = tuple(f"column {column} added by " for column in evolution.schema if column.name in added)
     for sentence in evolution.sentences:
         if sentence.startswith(expected):
             continue
+        # Old files are never rewritten, so a changed column is a difference between files.
         is_gone = "is absent from" in sentence
         why = (
             "A column that is dropped or renamed stays in the lake with its old values"
@@ -380,9 +409,11 @@ def _span(values: pa.ChunkedArray) -> tuple[np.datetime64, np.datetime64] | None
     "The earliest and the latest of a column of days or times."
     unit = "D" if pa.types.is_date32(values.type) else values.type.unit
     ends = pc.min_max(values)
-    low, high = ends["min"], ends["max"]
+    low = ends["min"]
+    high = ends["max"]
     if not low.is_valid:
         return None
+    # Python's own times end at the years 1 and 9999.
     moments = np.array([low.value, high.value]).astype(f"datetime64[{unit}]")
     return moments[0], moments[1]
 
@@ -444,6 +475,7 @@ def zones(evidence: Evidence) -> Iterator[Finding]:
     odd = [file for file, start in starts if start - file.stamp > timedelta(minutes=15)]
     mend = "DatePartitionTimezone of the DMS endpoint to UTC, or leave it out"
     why = "Where clocks are set back, an hour of names comes twice and the files of that hour are in the wrong order"
+    # DMS puts a file seconds after the time in its name; whole quarters of an hour between them are a zone.
     if len(files) > 2 and len(shifts) <= 2 and None not in shifts and any(shifts):
         hours = " and ".join(f"{shift / 3600:+g} h" for shift in sorted(shift or 0.0 for shift in shifts))
         season = ": daylight saving" if len(shifts) > 1 else ""
@@ -455,16 +487,13 @@ def zones(evidence: Evidence) -> Iterator[Finding]:
 def _goes_back(samples: Iterable[Sample]) -> list[str]:
     "Files whose first change is earlier than the last one of the file before, by sequence or time."
     samples = [sample for sample in samples if sample.rows.num_rows]
-    column = next(
-        (name for sample in samples for name in sample.names if name.upper() == STANDARD), stamp_column(samples)
-    )
-    paths, newest = [], ""
+    names = dict.fromkeys(name for sample in samples for name in sample.names)
+    column = next((name for name in names if name.upper() == STANDARD), stamp_column(samples))
+    paths = []
+    newest = ""
     for sample in samples:
-        values = [
-            value
-            for value in (sample.rows[column].to_pylist() if column in sample.names else ())
-            if isinstance(value, str) and value
-        ]
+        cells = sample.rows[column].to_pylist() if column in sample.names else ()
+        values = [cell for cell in cells if isinstance(cell, str) and cell]
         if values and min(values) < newest:
             paths.append(sample.file.path)
         newest = max([newest, *values])
@@ -474,6 +503,7 @@ def _goes_back(samples: Iterable[Sample]) -> list[str]:
 def _alternate(files: list[RawFile]) -> bool:
     "Whether names are two series, each with steps of one length, and not one with steps of half of it."
     times = [file.stamp.timestamp() for file in files]
+    # Two tasks with one interval each close files in turn.
     double_steps = [later - earlier for earlier, later in zip(times, times[2:])]
     steps = [later - earlier for earlier, later in zip(times, times[1:])]
     if len(steps) < 5 or max(double_steps) - min(double_steps) > 0.5:
@@ -486,6 +516,7 @@ def two_tasks(evidence: Evidence) -> Iterator[Finding]:
     paths: dict[str, list[str]] = {}
     for file in evidence.listing.changes:
         paths.setdefault(file.name, []).append(file.path)
+    # One task writes each name once, in one format, and its changes rise from file to file.
     signs = [f"{' and '.join(twins[:2])} have one name" for twins in paths.values() if len(twins) > 1][:1]
     if len(formats := sorted({file.format for file in evidence.listing.load + evidence.listing.changes})) > 1:
         signs.append(f"its files are {' and '.join(formats)}")
@@ -504,6 +535,7 @@ def two_tasks(evidence: Evidence) -> Iterator[Finding]:
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #fae69c3e
 def strangers(evidence: Evidence) -> Iterator[Finding]:
     "Files that are not read."
+    # A name of DMS in a folder that DMS does not make: a person has probably moved the file.
     moved = [file.path for file in evidence.listing.foreign if file.is_load or file.is_change]
     unread = [file.path for file in evidence.listing.foreign if is_no_file(file)]
     foreign = [file.path for file in evidence.listing.foreign if file.path not in (*moved, *unread)]

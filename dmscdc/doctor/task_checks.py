@@ -63,6 +63,7 @@ def _of_endpoint(endpoint: Mapping[str, Any], where: str) -> Iterator[Settings]:
     pairs = (
         part.partition("=") for part in (endpoint.get("ExtraConnectionAttributes") or "").split(";") if "=" in part
     )
+    # Old endpoints have their settings as a line.
     line = {name.strip(): value for name, _, value in pairs}
     if "S3Settings" in endpoint or str(endpoint.get("EngineName", "")).lower() == "s3":
         place = f"endpoint {endpoint.get('EndpointIdentifier', where)}"
@@ -73,6 +74,7 @@ def _of_task(task: Mapping[str, Any], where: str) -> Iterator[Settings]:
     "The settings of a task, and its table mappings."
     place = f"task {task.get('ReplicationTaskIdentifier', where)}"
     if "ReplicationTaskSettings" in task:
+        # The settings of a task are JSON in a text, inside of the JSON.
         yield Settings(place, _flat(_object(task["ReplicationTaskSettings"], place)))
     if "TableMappings" in task:
         yield Settings(place, {"rules": _object(task["TableMappings"], place).get("rules", [])}, "mappings")
@@ -93,6 +95,7 @@ def parse_settings(
             break
         for name, read in (("Endpoint", _of_endpoint), ("ReplicationTask", _of_task)):
             single = [entry[name]] if isinstance(entry.get(name), dict) else []
+            # What was saved may be one of several, a list, or the endpoint or task alone.
             for part in (*single, *(entry.get(f"{name}s") or ()), entry):
                 settings += read(part, where) if isinstance(part, dict) else ()
         if any(name in entry for name in _TASK_GROUPS):
@@ -164,6 +167,7 @@ def documents(settings: Settings) -> Iterator[Finding]:
     "Long texts and bytes that are cut or left out."
     if settings.kind != "task" or not any(name.startswith("targetmetadata.") for name in settings.values):
         return
+    # A document that is cut at its limit looks like a short one, so only the settings tell.
     if not settings.is_on("TargetMetadata.SupportLobs", True):
         yield Finding(
             "warning",
@@ -201,6 +205,7 @@ def missing_changes(settings: Settings) -> Iterator[Finding]:
         path = for_shell(str(settings.get("CdcPath", "")).strip("/") or "CDCPATH")
         why = "Changes of all tables are in one folder; a pass that knows it divides them among the tables"
         yield Finding("note", settings.place, "PreserveTransactions is true", why, f"dmscdc pass --transactions {path}")
+    # DMS writes CSV unless told otherwise.
     if str(settings.get("DataFormat", "csv")).lower() == "csv":
         if not settings.is_on("Rfc4180", True):
             yield Finding(
@@ -267,6 +272,7 @@ def has_daylight_saving(zone: str) -> bool:  # False for a zone that nobody know
         clock = ZoneInfo(zone)
     except (OSError, ValueError, LookupError):
         return False
+    # In a zone with daylight saving, January and July differ.
     return len({datetime(2024, month, 1, tzinfo=clock).utcoffset() for month in (1, 7)}) > 1
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #b21f9854
@@ -274,6 +280,7 @@ def rules(settings: Settings) -> Iterator[Finding]:
     "Columns that the table mappings should add."
     if settings.kind != "mappings":
         return
+    # Change sequence and before images are made by rules alone.
     listed = [rule for rule in settings.get("rules", []) if isinstance(rule, dict)]
     if not any(STANDARD in str(rule.get("expression", "")) for rule in listed):
         yield Finding(

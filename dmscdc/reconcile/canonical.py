@@ -55,8 +55,10 @@ def kind_of(
 ) -> str:  # a name of KINDS, "any" for a column that holds whatever it is given, else "other"
     "What a column of a source holds."
     words = declared.strip().lower()
+    # A type that no pattern matches is "other", and its column is reported as not compared.
     kind = next((kind for kind, pattern in KINDS.items() if re.fullmatch(pattern, words, re.DOTALL)), "other")
     if engine == "sqlite":
+        # SQLite keeps any value in any column, so the lake's type decides; a width or a time of day only adds to it.
         return kind if kind in ("char", "time") else "any"
     return "text" if (engine, kind) == ("postgresql", "bit") else kind
 
@@ -88,6 +90,7 @@ _FORMS = {
     ("string", "text"): "text",
     ("string", "char"): "char",
     ("string", "time"): "time",
+    # DMS writes PostgreSQL's boolean as the word true into a text.
     ("string", "boolean"): "word",
     ("string", "integer"): "figures",
     ("string", "decimal"): "figures",
@@ -126,9 +129,12 @@ class Rule:
 def _rule(engine: str, column: Column, source: SourceColumn, millis: bool) -> Rule:
     "The rule of a column that both sides have."
     form = _FORMS.get((_family(column.type), kind_of(engine, source.type)), "")
+    # What cannot be compared has a rule too, which says why.
     obstacle = "" if form else f"{source.type} of the source and {column.type} of the lake have no form in common"
     scale = re.fullmatch(r"decimal\(\d+,(\d+)\)", column.type)
-    digits = (3 if millis else 6) if form == "timestamp" else int(scale[1]) if scale else 0
+    digits = int(scale[1]) if scale else 0
+    if form == "timestamp":
+        digits = 3 if millis else 6
     return Rule(column.name, source.name, form, digits, obstacle, _family(column.type))
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #3da6c4ea
@@ -139,23 +145,18 @@ def rules_of(
     millis: frozenset[str] = frozenset(),  # timestamps that DMS has cut to milliseconds
 ) -> tuple[Rule, ...]:  # in the order of the lake, then what only the source has
     "A rule for every column of either side. Names are matched as spelled, else without regard to case."
+    # A name as spelled goes before one in other letters.
     by_name = {**{column.name.lower(): column for column in source}, **{column.name: column for column in source}}
     pairs = [(column, by_name.get(column.name) or by_name.get(column.name.lower())) for column in lake]
+    rules = [
+        _rule(engine, column, match, column.name in millis)
+        if match
+        else Rule(column.name, "", why="only the lake has it")
+        for column, match in pairs
+    ]
     met = {match.name for _, match in pairs if match}
-    shared = {
-        column.name: _rule(engine, column, source_column, column.name in millis)
-        for column, source_column in pairs
-        if source_column
-    }
-    rules = [shared.get(column.name) or Rule(column.name, "", why="only the lake has it") for column in lake]
-    return (
-        *rules,
-        *(
-            Rule("", source_column.name, why="only the source has it")
-            for source_column in source
-            if source_column.name not in met
-        ),
-    )
+    unmet = [column.name for column in source if column.name not in met]
+    return (*rules, *(Rule("", name, why="only the source has it") for name in unmet))
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #db673ace
 def real(
@@ -163,8 +164,11 @@ def real(
 ) -> str:
     "The text of a float."
     value = float(value)
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else str(value)
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value)
+    # The text of a double differs from engine to engine; its bits do not.
     part, exponent = math.frexp(abs(value))
     return f"{'-' * (value < 0)}{int(part * 2**53)}p{exponent - 1}"
 
@@ -178,12 +182,14 @@ def _real_text(
 ) -> str:  # SQL of its text; what is not finite has gone another way before
     "Sign, mantissa, p, exponent: the same for the same bits; both zeros are 0."
     size = f"ABS({number})"
+    # A first step by a power of two, which is exact, keeps all powers below within range, for subnormal numbers too.
     scaled = (
         f"(CASE WHEN {size} >= 1 THEN {size} * {power_of_two.format(-60)} ELSE {size} * {power_of_two.format(120)} END)"
     )
     e0 = as_whole.format(f"FLOOR({log.format(scaled)})")
     above = power_of_two.format(f"({e0} + 1)")
     below = power_of_two.format(e0)
+    # Logarithms round, so the exponent is compared with the powers on both sides.
     over = f"CASE WHEN {scaled} >= {above} THEN 1 WHEN {scaled} < {below} THEN -1 ELSE 0 END"
     power = f"({e0} + {over})"
     mantissa = as_whole.format(f"{scaled} * {power_of_two.format(f'(52 - {power})')}")
@@ -226,6 +232,7 @@ def _bare(
     point_place: str,  # SQL of a point's place in a text
 ) -> str:
     "A number's text without the zeros at its end that follow a point."
+    # The scale does not matter, but every digit does.
     short = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
     return f"CASE WHEN {point_place}({text}, '.') > 0 THEN {short} ELSE {text} END"
 
@@ -244,7 +251,8 @@ def _real_of(engine: str, number: str) -> str:
         text = _real_text(number, "LOG2({})", "POW(2e0, {})", "CAST({} AS BIGINT)", _joined)
         return _finite(number, "DOUBLE('Infinity')", f"isnan({number})", text)
     eight = "CAST({} AS float8)"
-    log, power_of_two = f"(LN({{}}) / LN({eight.format(2)}))", f"POWER({eight.format(2)}, {eight})"
+    log = f"(LN({{}}) / LN({eight.format(2)}))"
+    power_of_two = f"POWER({eight.format(2)}, {eight})"
     text = _real_text(number, log, power_of_two, "CAST({} AS bigint)", _barred)
     return _finite(number, "float8 'Infinity'", f"{number} = float8 'NaN'", text)
 
@@ -272,9 +280,11 @@ _MYSQL = {
     "float": _real_of("mysql", "({c} + 0e0)"),
     "double": _real_of("mysql", "({c} + 0e0)"),
     "date": "CASE WHEN MONTH({c}) > 0 AND DAYOFMONTH({c}) > 0 THEN DATE_FORMAT({c}, '%Y-%m-%d') END",
+    # MySQL's zero dates are null, as DMS writes them.
     "timestamp": "CASE WHEN MONTH({c}) > 0 AND DAYOFMONTH({c}) > 0 "
     "THEN LEFT(DATE_FORMAT({c}, '%Y-%m-%d %H:%i:%s.%f'), 20 + {n}) END",
     "text": "CONVERT({c} USING utf8mb4)",
+    # Blanks at the end count in a VARCHAR, but not in a CHAR.
     "char": "TRIM(TRAILING ' ' FROM CONVERT({c} USING utf8mb4))",
     "time": _bare("CAST({c} AS CHAR)", "INSTR"),
     "binary": "LOWER(HEX({c}))",
@@ -299,9 +309,12 @@ def _decimal_text(value: Any, scale: int) -> str:
     "A number without zeros at its end. A floating-point value is rounded to its column's scale, as on insert."
     number = Decimal(repr(value) if isinstance(value, float) else str(value).strip())
     if isinstance(value, float):
+        # A column of decimals rounds a float to its scale on insert.
         number = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=400))
+    if number == 0:
+        return "0"
     text = format(number, "f")
-    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-0", "0" if number == 0 else "-0")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #a2575d95
 def _moment(value: Any) -> datetime:
@@ -309,8 +322,8 @@ def _moment(value: Any) -> datetime:
     if isinstance(value, (int, float)):
         return datetime(1970, 1, 1) + timedelta(seconds=value)
     text = re.sub(r"\.(\d{1,6})\d*", lambda match: "." + match[1].ljust(6, "0"), value.strip().replace("Z", "+00:00"))
-    match = datetime.fromisoformat(text)
-    return match.astimezone(timezone.utc).replace(tzinfo=None) if match.tzinfo else match
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(timezone.utc).replace(tzinfo=None) if moment.tzinfo else moment
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #7db610f5
 def _stamp(value: Any, digits: int) -> str:
@@ -360,6 +373,7 @@ def of_sqlite(
     try:
         return PYTHON[form](value, digits)
     except (ValueError, TypeError, ArithmeticError, AttributeError):
+        # No lake value has this text: it shows as a difference, and does not end the comparison.
         return f"{value!r} is no {form}"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #8a36a75f
@@ -412,6 +426,7 @@ def _in_sqlite(form: str, column: str, digits: int) -> str:
     call = f"dmscdc_text('{form}', {column}, {digits})"
     if form not in _QUICK:
         return call
+    # SQLite writes plain whole numbers, texts and days by itself, without a call of Python.
     return f"CASE WHEN {_QUICK[form].replace('{c}', column)} THEN CAST({column} AS TEXT) ELSE {call} END"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #dfd5b512
@@ -464,6 +479,7 @@ def row_text(
     pieces = []
     for rule in rules:
         text = text_of(engine, rule, named(rule))
+        # A length in front, or a semicolon behind: two different rows never make the same text.
         ends = [_SIZE[engine].format(text), "':'", text] if rule.form in LONG else [text, "';'"]
         pieces.append(f"COALESCE({join(*ends)}, 'N;')")
     return join(*pieces, "''")

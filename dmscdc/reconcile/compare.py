@@ -36,6 +36,7 @@ def spark_side(
     name = f"dmscdc_proof_{uuid4().hex}"
 
     def in_order(sql: str, rows: int, **values: Any) -> Iterator[tuple]:
+        # The driver holds one partition at a time.
         parts = max(1, rows // _A_PART)
         rows_placed = spark.sql(sql, args=values).repartitionByRange(parts, "place", "id")
         return rows_placed.sortWithinPartitions("place", "id").toLocalIterator()
@@ -62,10 +63,12 @@ class Layout:
 
     def place(self, side: Side) -> str:
         "SQL of a row's place."
+        # A range of the key itself uses the source's index.
         if self.by_number:
             return side.column(self.key[0])
         if side.engine == "sqlite":
             return f"dmscdc_hash({row_text(side.engine, self.key, side.column)})"
+        # No two engines sort texts alike, so any other key is placed by its hash.
         return NUMBER[side.engine].format(self.id(side))
 
     def hash(self, side: Side) -> str:
@@ -93,7 +96,9 @@ def _numbers_of(
     rows, numbers, low, high = side.ask(
         f"SELECT COUNT(*), COUNT({plain}), MIN({column}), MAX({column}) FROM {side.table}"
     )[0]
-    return int(rows), int(numbers), *((int(low), int(high)) if rows and rows == numbers else (0, 0))
+    if not rows or rows != numbers:
+        return int(rows), int(numbers), 0, 0
+    return int(rows), int(numbers), int(low), int(high)
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #ff205c27
 def layout_of(
@@ -108,9 +113,11 @@ def layout_of(
     layout = Layout(compared, key_rules or compared)
     if key_rules and key_rules[0].form == "number" and key_rules[0].family == "whole":
         numbers = [_numbers_of(side, layout) for side in sides]
+        # A null has no place among numbers.
         if all(rows == numbered for rows, numbered, _, _ in numbers):
-            spread = [(low, high) for rows, _, low, high in numbers if rows] or [(0, 0)]
-            return Layout(compared, key_rules, True), min(ends[0] for ends in spread), max(ends[1] for ends in spread)
+            lowest = min((low for rows, _, low, _ in numbers if rows), default=0)
+            highest = max((high for rows, _, _, high in numbers if rows), default=0)
+            return Layout(compared, key_rules, True), lowest, highest
     return layout, 0, WHOLE - 1
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-013
@@ -139,7 +146,8 @@ def _split(
     parts: int = _PARTS,
 ) -> list[KeyRange]:  # those that differ, by place
     "One aggregate for each side over the parts of a range."
-    width, totals = -(-(span.high - span.low + 1) // parts), []
+    width = -(-(span.high - span.low + 1) // parts)
+    totals: list[dict[int, Total]] = []
     for side in sides:
         place = layout.place(side)
         sums = f"COUNT(*), {SUM[side.engine].format(layout.hash(side))}"
@@ -147,14 +155,13 @@ def _split(
         query = f"SELECT {PART[side.engine].format(place)} AS part, {sums} {inside} GROUP BY 1"
         rows = side.ask(query, low=span.low, high=span.high, width=width)
         totals.append({int(part): Total(int(count), int(hash)) for part, count, hash in rows})
-    parts_of_both = [
-        (part_number, *(side.get(part_number, Total()) for side in totals))
-        for part_number in sorted(totals[0].keys() | totals[1].keys())
-    ]
-    start = [
-        (span.low + part_number * width, source, lake) for part_number, source, lake in parts_of_both if source != lake
-    ]
-    return [KeyRange(low, min(low + width - 1, span.high), source, lake) for low, source, lake in start]
+    differing = []
+    for part in sorted(totals[0].keys() | totals[1].keys()):
+        source, lake = (of_side.get(part, Total()) for of_side in totals)
+        if source != lake:
+            low = span.low + part * width
+            differing.append(KeyRange(low, min(low + width - 1, span.high), source, lake))
+    return differing
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-015
 def _differing(
@@ -164,6 +171,7 @@ def _differing(
 ) -> list[KeyRange]:  # by place
     "The ranges that hold every difference. A single key far away makes ranges long, so several cuts may be needed."
     spans = _split(sides, layout, all_keys)
+    # A few long ranges are worth another query; many short ones are not.
     while len(spans) <= FEW and sum(span.rows for span in spans) > ROWS and any(span.high > span.low for span in spans):
         spans = [part for span in spans for part in _split(sides, layout, span, _PARTS // len(spans))]
     return spans
@@ -176,7 +184,9 @@ def condition(
 ) -> tuple[str, dict[str, int]]:  # SQL and its values
     "Rows of these ranges."
     ends = [(span.low, span.high) for span in spans] if len(spans) <= limit else [(spans[0].low, spans[-1].high)]
-    values = {f"{name}{number}": end for number, pair in enumerate(ends) for name, end in zip(("low", "high"), pair)}
+    values: dict[str, int] = {}
+    for number, (low, high) in enumerate(ends):
+        values |= {f"low{number}": low, f"high{number}": high}
     return " OR ".join(f"{place} BETWEEN :low{number} AND :high{number}" for number in range(len(ends))), values
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-018
@@ -206,12 +216,12 @@ def _side_by_side(
     *streams: Iterator[tuple[Place, Counter]],
 ) -> Iterator[tuple[Place, list[Counter]]]:  # what each stream has of a key
     "Walk ordered streams together."
+    # Equal keys are forgotten at once, so memory is bounded.
     heads = [next(stream, None) for stream in streams]
     while any(heads):
         place = min(head[0] for head in heads if head)
-        is_here = [head is not None and head[0] == place for head in heads]
-        yield place, [head[1] if is_mine else Counter() for head, is_mine in zip(heads, is_here)]
-        heads = [next(s, None) if is_mine else head for s, head, is_mine in zip(streams, heads, is_here)]
+        yield place, [head[1] if head and head[0] == place else Counter() for head in heads]
+        heads = [next(stream, None) if head and head[0] == place else head for stream, head in zip(streams, heads)]
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-021
 def _judged(
@@ -223,12 +233,15 @@ def _judged(
     "The verdict on one key."
     if source == lake:
         return None
-    surplus, lack = source - lake, lake - source
-    kind = "missing" if not lack else "extra" if not surplus else "different"
-    led = (source.total() <= 1 and next(iter(source), None) in states) or (
-        bool(surplus) and not lack and surplus <= states
-    )
-    return KeyDifference(place, kind, max(surplus.total(), lack.total()), led)
+    surplus = source - lake
+    lack = lake - source
+    kind = "different"
+    if not (surplus and lack):
+        kind = "missing" if surplus else "extra"
+    # One row, or none: a landed change leads to it. Several rows: landed changes bring what the lake lacks.
+    is_state = source.total() <= 1 and next(iter(source), None) in states
+    is_led = is_state or bool(surplus) and not lack and surplus <= states
+    return KeyDifference(place, kind, max(surplus.total(), lack.total()), is_led)
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #81c166eb
 def _walk(
@@ -239,11 +252,12 @@ def _walk(
 ) -> Iterator[KeyDifference]:
     "Every difference within the ranges. Spark begins first: a database may not wait long for a reader."
     streams = []
+    rows = sum(span.rows for span in spans)
     for side in sides[::-1]:
-        place = layout.place(side)
-        where, values = condition(spans, place)
-        query = f"SELECT {place} AS place, {layout.id(side)} AS id, {layout.hash(side)} AS hash FROM {side.table}"
-        streams.append(_hashes(side.stream(f"{query} WHERE {where}", sum(span.rows for span in spans), **values)))
+        number = layout.place(side)
+        where, values = condition(spans, number)
+        query = f"SELECT {number} AS place, {layout.id(side)} AS id, {layout.hash(side)} AS hash FROM {side.table}"
+        streams.append(_hashes(side.stream(f"{query} WHERE {where}", rows, **values)))
     state_hashes = _hashes(states(spans)) if states else iter(())
     for place, (lake, source, led) in _side_by_side(*streams, state_hashes):
         if difference := _judged(place, source, lake, led):
@@ -283,28 +297,29 @@ def _cells(
     "The same of some columns."
     texts = [text_of(side.engine, rule, side.column(rule)) for rule in rules]
     parts = [(row_text(side.engine, [rule], side.column), text) for rule, text in zip(rules, texts)]
-    cells = [sql for row, text in parts for sql in (hash_of(side.engine, row), f"SUBSTR({text}, 1, {CUT + 1})")]
-    values = {
-        f"v{number}": value for number, value in enumerate({place[0 if layout.by_number else 1] for place in places})
-    }
-    place_column = layout.place(side) if layout.by_number else layout.id(side)
+    # The hash of a cell decides, so only the beginning of its text travels.
+    cells = [f"{hash_of(side.engine, row)}, SUBSTR({text}, 1, {CUT + 1})" for row, text in parts]
+    identities = {number if layout.by_number else id for number, id in places}
+    if not identities:
+        return {}
+    values = {f"v{number}": identity for number, identity in enumerate(identities)}
+    column = layout.place(side) if layout.by_number else layout.id(side)
     query = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {', '.join(cells)} FROM {side.table}"
-    rows = (
-        side.ask(f"{query} WHERE {place_column} IN ({', '.join(f':{variable}' for variable in values)})", **values)
-        if values
-        else []
-    )
-    return {(int(r[0]), r[1]): [(int(hash), text) for hash, text in zip(r[2::2], r[3::2])] for r in rows}
+    rows = side.ask(f"{query} WHERE {column} IN ({', '.join(f':{name}' for name in values)})", **values)
+    return {
+        (int(number), id): [(int(hash), text) for hash, text in zip(pairs[::2], pairs[1::2])]
+        for number, id, *pairs in rows
+    }
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-026
 def _finding_of(
     layout: Layout,
     difference: KeyDifference,
-    source: Sequence[tuple] | None,  # cells; None where it has no such row
-    lake: Sequence[tuple] | None,
+    source: Sequence[tuple[int, str | None]] | None,  # cells; None where it has no such row
+    lake: Sequence[tuple[int, str | None]] | None,
 ) -> NamedDifference:
     "A difference with its key and the columns that differ."
-    cells = [(rule, *pair) for rule, *pair in zip(layout.rules, source or lake or (), lake or source or ())]
+    cells = list(zip(layout.rules, source or lake or (), lake or source or ()))
     key = {rule.name: shown(rule, source_cell[1]) for rule, source_cell, _ in cells if rule in layout.key}
     differ = {
         rule.name: (shown(rule, source_cell[1]), shown(rule, lake_cell[1]))
@@ -353,11 +368,13 @@ def find(
 ) -> tuple[Comparison, Layout]:  # without findings
     "Compare totals; if they differ, find the ranges that do."
     layout, low, high = layout_of(rules, key, sides)
-    totals = [total_of(side, layout) for side in sides]
-    comparison = Comparison(*totals, tuple(rules))
+    # Both totals are computed where the rows are; only where they differ is more asked.
+    source, lake = (total_of(side, layout) for side in sides)
+    comparison = Comparison(source, lake, tuple(rules))
     if comparison.is_equal:
         return comparison, layout
-    return replace(comparison, spans=tuple(_differing(sides, layout, KeyRange(low, high, *totals)))), layout
+    spans = _differing(sides, layout, KeyRange(low, high, source, lake))
+    return replace(comparison, spans=tuple(spans)), layout
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-031
 def examine(
@@ -372,6 +389,7 @@ def examine(
     first_differences: dict[bool, list[KeyDifference]] = {False: [], True: []}
     for difference in _walk(sides, layout, comparison.spans, states):
         counts[difference.in_flight][difference.kind] += 1
+        # All differences are counted, and the first of them are shown.
         if len(first_differences[difference.in_flight]) < limit:
             first_differences[difference.in_flight].append(difference)
     findings = _findings_of(sides, layout, [*first_differences[False], *first_differences[True]])

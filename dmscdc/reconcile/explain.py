@@ -67,8 +67,10 @@ class Pending:
     @property
     def words(self) -> str:
         "The files, short."
-        count = len(self.files)
-        return f"{self.files[0].name}{f' and {count - 1:,} more' if count > 1 else ''}" if count else "no file"
+        if not self.files:
+            return "no file"
+        others = len(self.files) - 1
+        return self.files[0].name + (f" and {others:,} more" if others else "")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #91abf8cf
 def pending(
@@ -80,6 +82,7 @@ def pending(
         applied = set(held_by(changelog, position).changes)
     except NoPast:  # another load is there: all of it is under way
         return Pending(changelog, changelog.files, is_reload=True)
+    # What a person has accepted as not applied will not come any more.
     left_out = set(position.left_out)
     under = tuple(file for file in changelog.changes if file not in applied and file.identity not in left_out)
     return Pending(changelog, under, change_order(position.last))
@@ -103,12 +106,15 @@ def _since_position(
     key: Sequence[str],
 ) -> DataFrame:
     "The states from the lake's position on."
-    of_key, later = Window.partitionBy(*map(quoted, key)), F.col("_cdc_later")
+    of_key = Window.partitionBy(*map(quoted, key))
     behind = of_key.orderBy(POSITION).rowsBetween(1, Window.unboundedFollowing)
+    later = F.col("_cdc_later")
     is_late = (F.col(KIND) == "new") & ~later
-    states_told = states_told.withColumn("_cdc_later", _is_later(under))
     is_last = ~F.coalesce(F.max(~later).over(behind), F.lit(False))
+    states_told = states_told.withColumn("_cdc_later", _is_later(under))
     states_told = states_told.withColumns({"_cdc_at": is_last, "_cdc_late": F.max(is_late).over(of_key)})
+    # The source is never older than the lake, so earlier states explain nothing; a late file changes the one at the
+    # position.
     return states_told.where("_cdc_later OR (_cdc_at AND _cdc_late)")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-010
@@ -131,11 +137,11 @@ def states_of(
     new_states = new_states.select(
         F.coalesce(AFTER, key_only(key, files)).alias("row"), F.col(AFTER).isNull().alias(GONE)
     )
-    new_states, carried = new_states.select("row.*", GONE), {column.name for column in files.schema}
+    carried = {column.name for column in files.schema}
     values = {column.name: quoted(column.name) if column.name in carried else "NULL" for column in schema}
-    new_states = new_states.select(
-        *[F.expr(f"try_cast({values[column.name]} AS {column.type})").alias(column.name) for column in schema], GONE
-    )
+    cast = [F.expr(f"try_cast({values[column.name]} AS {column.type})").alias(column.name) for column in schema]
+    new_states = new_states.select("row.*", GONE).select(*cast, GONE)
+    # Rows of the lake that another load does not bring are gone with it.
     if not (key and under.is_reload):
         return new_states
     removed = only(lake, new_states.select(*map(quoted, key)), key, "left_anti").withColumn(GONE, F.lit(True))
@@ -150,6 +156,7 @@ def _stream_of(
 
     def states(spans: Sequence[KeyRange]) -> Iterator[tuple]:
         where, values = condition(spans, layout.place(side))
+        # No hash tells that the key is gone.
         hash = f"CASE WHEN NOT {GONE} THEN {layout.hash(side)} END"
         query = f"SELECT {layout.place(side)} AS place, {layout.id(side)} AS id, {hash} AS hash FROM {side.table}"
         return side.stream(f"{query} WHERE {where}", sum(span.rows for span in spans), **values)
@@ -169,6 +176,8 @@ def told_after(
     ]
     for candidate in [table, *other_tables]:
         for file in reversed(opened.files(candidate).changes):
+            # DMS reads the log in order, so every change before the moment has landed. Names may be in another zone
+            # than the object's time.
             if file.stamp > moment and file.time > moment.timestamp():
                 return f"{candidate}/{file.path}"
     return ""
@@ -225,14 +234,21 @@ def _plain(proof: Proof) -> dict[str, Any]:
         {"low": span.low, "high": span.high, "source": span.source.rows, "lake": span.lake.rows}
         for span in proof.done.spans
     ]
-    counts = {"differences": dict(proof.done.counts), "in_flight": dict(proof.done.in_flight)}
     findings = [
-        {**vars(entry), "columns": {k: list(value) for k, value in entry.columns.items()}}
-        for entry in proof.done.findings
+        {**vars(finding), "columns": {name: list(values) for name, values in finding.columns.items()}}
+        for finding in proof.done.findings
     ]
-    details = {"compared": proof.compared, "not_compared": not_compared}
-    details |= {"ranges": ranges, "moved": proof.done.moved, "findings": findings}
-    return {**{name: getattr(proof, name) for name in named}, **totals, **counts, **details}
+    return {
+        **{name: getattr(proof, name) for name in named},
+        **totals,
+        "differences": dict(proof.done.counts),
+        "in_flight": dict(proof.done.in_flight),
+        "compared": proof.compared,
+        "not_compared": not_compared,
+        "ranges": ranges,
+        "moved": proof.done.moved,
+        "findings": findings,
+    }
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #c63dbe5e
 def _key_words(
@@ -250,9 +266,8 @@ def _counted(
     "Differences by kind, with the first keys."
     parts = []
     for kind, count in (done.in_flight if in_flight else done.counts).items():
-        examples = [
-            _key_words(finding) for finding in done.findings if finding.kind == kind and finding.in_flight == in_flight
-        ][:3]
+        alike = [finding for finding in done.findings if (finding.kind, finding.in_flight) == (kind, in_flight)]
+        examples = [_key_words(finding) for finding in alike[:3]]
         parts.append(f"{count:,} {kind}: {'; '.join(examples)}{'; …' if count > len(examples) else ''}")
     return ", ".join(parts)
 
@@ -279,14 +294,19 @@ def likely_cause(
         for finding in done.findings
         if finding.kind == "different" and not finding.in_flight and finding.columns
     ]
-    lost = {name for columns in differ for name, (source, lake) in columns.items() if lake is None is not source}
-    lost -= {name for columns in differ for name, (_, lake) in columns.items() if lake is not None}
+    # A column counts that is null in the lake alone, in all rows in which it differs.
+    lost: set[str] = set()
+    held: set[str] = set()
+    for columns in differ:
+        lost |= {name for name, (source, lake) in columns.items() if lake is None is not source}
+        held |= {name for name, (_, lake) in columns.items() if lake is not None}
+    lost -= held
     if differ and lost and all(set(columns) & lost for columns in differ):
-        columns = ",".join(sorted(lost))
+        names = ",".join(sorted(lost))
         return (
-            f"{columns}: null in the lake where the source has a value, as DMS writes for values that the source's "
+            f"{names}: null in the lake where the source has a value, as DMS writes for values that the source's "
             f"log did not have. If so: `{Advice.SET(table, '--unavailable')} "
-            f"{for_shell(f'keep:{columns}')}`, then "
+            f"{for_shell(f'keep:{names}')}`, then "
             f"`{Advice.RELOAD_KEEP(table)}`"
         )
     return ""
@@ -302,6 +322,7 @@ def judge(
 ) -> tuple[str, str]:  # verdict and words
     "What a comparison proves."
     left_out = [rule for rule in done.rules if rule.why and rule.name != SEQUENCE]  # that column is no source's
+    # Equal means equal in the columns that were compared, so every sentence names the others.
     exclusions = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in left_out)
     note = f". {exclusions}" if exclusions else ""
     lake_rows, source_rows = (f"{side.rows:,} row{'s' * (side.rows != 1)}" for side in (done.lake, done.source))
@@ -376,23 +397,24 @@ def _explained(
     layout: Layout,
 ) -> tuple[Comparison, str, str]:  # with findings; files under way; why what is unexplained counts as different
     "What landed changes explain, as long as there is time to wait."
-    position, files_seen, done = Position.from_json(head.position), None, comparison
-    due, end = look.at + timedelta(seconds=request.interval), look.at + timedelta(seconds=request.wait)
+    position = Position.from_json(head.position)
+    files_seen: tuple[RawFile, ...] | None = None
+    done = comparison
+    due = look.at + timedelta(seconds=request.interval)
+    end = look.at + timedelta(seconds=request.wait)
     while True:
-        later_file, changelog = told_after(request.landing, request.table, due), request.past(position)
+        # First whether DMS has gone on, then what has landed, so that no file is missed between the two.
+        later_file = told_after(request.landing, request.table, due)
+        changelog = request.past(position)
         under = pending(changelog, position) if changelog else None
         if files_seen is None or (under and under.files != files_seen):
-            files_seen, done = (
-                under.files if under else (),
-                _beside(request, spark, head, sides, comparison, layout, under),
-            )
+            files_seen = under.files if under else ()
+            done = _beside(request, spark, head, sides, comparison, layout, under)
         words = under.words if under else "no file"
-        if later_file or not done.counts:
-            return (
-                done,
-                words,
-                f"{later_file} was closed later than the look plus {request.interval:g} s" if later_file else "",
-            )
+        if later_file:
+            return done, words, f"{later_file} was closed later than the look plus {request.interval:g} s"
+        if not done.counts:
+            return done, words, ""
         if request.clock() >= end:
             return done, words, f"nothing has come within {request.wait:g} s" if request.wait else ""
         request.pause(max(0.1, min(5.0, (end - request.clock()).total_seconds())))
@@ -439,6 +461,7 @@ def losses_of(
         return (*only, *cut)
     try:
         catalog_notes = read_catalog(look.connection, name).notes
+    # What the catalogue would add is a help, and no proof hangs on it.
     except (AttributeError, BadSetting):  # a source without a catalogue, or that names the table in its own way
         catalog_notes = ()
     return (*only, *catalog_notes, *cut)
@@ -449,9 +472,13 @@ def prove(
     spark: Callable[[], SparkSession] | None = None,  # called once; a session of our own if none is given
 ) -> Proof:
     "Compare a lake table with its source. Raises `Refused`, `LakeDamaged`, `SourceRefused`, `SourceUnreachable`."
-    start, url, (table, head) = time.perf_counter(), address(request.source, request.secret), lake_table(request)
-    position, command = Position.from_json(head.position), again(request.table, request.source, request.secret)
-    under, decided = "", ""
+    start = time.perf_counter()
+    url = address(request.source, request.secret)
+    # The lake's commit is read before the source, so the source is never older than the lake.
+    table, head = lake_table(request)
+    position = Position.from_json(head.position)
+    command = again(request.table, request.source, request.secret)
+    under = decided = ""
     places = (request.landing, request.lake, request.archive)
     session = (spark or (lambda: open_session("reconcile", places=places, format=table.format)))()
     with ExitStack() as stack:
@@ -462,6 +489,7 @@ def prove(
         stack.enter_context(in_sentences(changelog.urls if changelog else {}, table.location))
         millis = in_milliseconds(changelog) if changelog else frozenset()
         rules = rules_of(look.engine, _told(head), columns_of(look, name), millis)
+        # A table that keeps deleted rows marks them with Op D.
         rows = table.read(session, head.number).where("Op IS NULL OR Op <> 'D'")
         losses = losses_of(look, name, rules, millis)
         sides = source_side(look, source_name(look, name)), stack.enter_context(spark_side(session, rows))
@@ -472,9 +500,19 @@ def prove(
     verdict, words = judge(done, str(position), under, decided, without_key, str(request.table))
     if done.in_flight and not done.counts:
         command = f"{Advice.PASS_ONLY(request.table)}"
-    parts = (str(request.table), verdict, f"{request.table}: {words}", command, str(position), head.number)
-    parts += (look.at.isoformat(timespec="seconds"), done, under, round(time.perf_counter() - start, 3))
-    return Proof(*parts, losses)
+    return Proof(
+        table=str(request.table),
+        verdict=verdict,
+        words=f"{request.table}: {words}",
+        command=command,
+        position=str(position),
+        commit=head.number,
+        at=look.at.isoformat(timespec="seconds"),
+        done=done,
+        under_way=under,
+        seconds=round(time.perf_counter() - start, 3),
+        losses=losses,
+    )
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-023
 def rows_shown(

@@ -22,6 +22,7 @@ def mark_after(
     run: str,  # the id of the run that compared
 ) -> dict[str, Any]:  # plain values: the last comparison, and the last that found the table equal under `equal`
     "What is kept with a table after a comparison."
+    # Of two proofs that end out of order the one that looked later counts.
     if not proof or before.get("at", "") > proof["at"]:
         return dict(before)
     newest = {name: proof[name] for name in ("at", "commit", "position")} | {"run": run}
@@ -55,9 +56,11 @@ def proven_words(
     commit: int,  # the newest of the lake
 ) -> str:  # "" where nothing was ever compared
     "When a table was last found equal to its source, and what has come since."
+    # A lake that was made anew counts its commits from 1 again, and the mark is that of the lost one.
     if not mark or mark["commit"] > commit:
         return ""
-    parts, newer = [], since(mark, commit)
+    parts = []
+    newer = since(mark, commit)
     if mark["verdict"] != Verdict.OK:
         outcome = "differed" if mark["verdict"] == Verdict.FAILED else "had differences that nothing explains yet"
         parts.append(f"{outcome} at {_minute(mark['at'])}")

@@ -72,6 +72,7 @@ def read_secret(
     kind, _, name = secret.partition(":")
     if not secret:
         return {"password": env[PASSWORD]} if env.get(PASSWORD) else {}
+    # Arguments stay in the shell's history and in lists of processes, so a secret is only named there.
     if kind not in ("env", "aws") or not name:
         raise SourceRefused("a secret is named env:NAME or aws:SECRET_ID; it is never given itself")
     value = _variable(name, env) if kind == "env" else _of_aws(name)
@@ -79,7 +80,9 @@ def read_secret(
         login = json.loads(value)
     except ValueError:
         return {"password": value}
-    return {k: str(v) for k, v in login.items()} if isinstance(login, dict) else {"password": value}
+    if not isinstance(login, dict):
+        return {"password": value}
+    return {name: str(part) for name, part in login.items()}
 
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-013
 _DRIVERS = {
@@ -120,6 +123,7 @@ def address(
     if source.startswith("env:"):
         source = _variable(source[4:], env)
     elif _holds_password(source):
+        # The message must not repeat it.
         raise SourceRefused(f"the address of the source holds a password. {_HOW}")
     if source.startswith("sqlite:"):
         return _sqlite_url(source)
@@ -138,6 +142,7 @@ def _server_url(source: str) -> URL:
         url = _sqlalchemy().make_url(source).set(drivername=_DRIVERS[kind])
         url.get_dialect().import_dbapi()
     except (_sqlalchemy().exc.ArgumentError, ValueError):
+        # What cannot be read may hold a password, so it is not repeated.
         raise SourceRefused("the address of the source cannot be read: KIND://USER@HOST:PORT/DATABASE") from None
     except ImportError as error:
         raise SourceRefused(f"{error.name} is needed for this source: pip install 'dmscdc[source]'") from None
@@ -158,6 +163,7 @@ def _with_secret(url: URL, secret: Mapping[str, str]) -> URL:
 # %% ../../notebooks/12_reconcile/02_source.ipynb #cell-018
 def _open_sqlite(path: str) -> sqlite3.Connection:
     "Open an existing database for reading, with our functions."
+    # Opened so that it cannot be written.
     db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=30)
     teach(db)
     return db
@@ -185,11 +191,12 @@ def _open_engine(
     open: Callable[[], sqlite3.Connection] | None = None,  # opens what has no address
 ) -> Engine:
     "SQLAlchemy's engine; connects to nothing yet."
+    # Parameters stay out of messages, and no connection outlives its use.
     how: dict[str, Any] = {"poolclass": _sqlalchemy().pool.NullPool, "hide_parameters": True}
     if open:
         return _sqlalchemy().create_engine("sqlite://", creator=open, **how)
     if url.drivername == "sqlite":
-        return _sqlalchemy().create_engine("sqlite://", creator=lambda: _open_sqlite(url.database), **how)
+        return _sqlalchemy().create_engine("sqlite://", creator=lambda: _open_sqlite(url.database or ""), **how)
     if url.drivername.startswith("mysql"):
         url = url.update_query_dict({"charset": "utf8mb4"})
     how |= {"connect_args": {"connect_timeout": 10}, "isolation_level": "AUTOCOMMIT"}
@@ -207,6 +214,7 @@ def _without_secret(
         message = " ".join(str(getattr(error, "orig", None) or error).split())
     else:
         return
+    # The raise stands behind the block, so that no traceback holds the driver's error.
     for secret in filter(None, (url.password, quote(url.password or "", safe=""))):
         message = message.replace(str(secret), "*****")
     raise SourceUnreachable(f"the source {url.render_as_string()}: {message}") from None
@@ -215,6 +223,7 @@ def _without_secret(
 BEGIN = {
     "sqlite": ("PRAGMA query_only = ON", "BEGIN", "SELECT count(*) FROM sqlite_master"),
     "mysql": (
+        # A stream may have to wait for Spark, longer than MariaDB waits.
         "SET SESSION time_zone = '+00:00', net_write_timeout = 3600",
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -222,6 +231,7 @@ BEGIN = {
     "postgresql": (
         "SET TIME ZONE 'UTC'",
         "SET DateStyle = 'ISO'",
+        # The snapshot is that of the first read in the transaction.
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         "SELECT 1",
     ),
@@ -233,7 +243,9 @@ class Snapshot:
     "A source as it is at one moment."
 
     def __init__(self, connection: Connection, url: URL, moment: datetime):
-        self.connection, self.url, self.at = connection, url, moment  # at: not before the snapshot began, UTC
+        self.connection = connection
+        self.url = url
+        self.at = moment  # not before the snapshot began, UTC
         self.engine = connection.dialect.name  # "sqlite", "mysql" or "postgresql"
 
     def quoted(self, name: str) -> str:
@@ -249,6 +261,7 @@ class Snapshot:
     def stream(self, sql: str, **values: Any) -> Iterator[tuple]:
         "Any number of rows, `AT_ONCE` of them in memory. Nothing else can be asked until it has ended."
         with _without_secret(self.url):
+            # The database is read in parts, so memory is bounded.
             streaming = self.connection.execution_options(yield_per=AT_ONCE)
             with streaming.execute(_sqlalchemy().text(sql), values) as result:
                 yield from map(tuple, result)
@@ -262,7 +275,7 @@ def snapshot(
     columns: Mapping[str, str] | None = None,  # of the lake; what a table of DynamoDB has no word for
 ) -> Iterator[Snapshot]:  # as long as the block runs
     "A snapshot of a source. Raises `SourceUnreachable`, whose message holds no secret."
-    open, begun = None, None
+    open = begun = None
     if url.drivername == "dynamodb":
         begun = clock()  # a scan is no snapshot: what it shows may be as old as its start
         open = lambda: _open_scan(url.database or name, name, columns or {})
@@ -307,6 +320,7 @@ def columns_of(
     where = {"name": table.name} if source.engine == "sqlite" else {"schema": table.schema, "name": table.name}
     rows = source.rows(COLUMNS[source.engine], **where)
     if not rows:
+        # SQLite has no schemas.
         asked_name = table.name if source.engine == "sqlite" else table
         raise SourceRefused(
             f"the source {source.url.render_as_string()} has no table {asked_name}, or hides it from us; "

@@ -64,6 +64,7 @@ def scd2_position_of(table: TableRef, head: Commit | None) -> Scd2Position | Non
     "The position of the newest commit. Raises `Refused` for a table that is not of type 2."
     if head is None:
         return None
+    # A mirror's commits hold no versions, and an increment would replace it.
     if VERSIONS not in head.position:
         raise Refused(f"{table}: the lake holds a table of this name that is a mirror, not the type-2 table of another")
     return Scd2Position.from_json(head.position)
@@ -77,15 +78,15 @@ def check_free(table: TableRef, landing: str, item: TableItem | None) -> None:
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-008
 def unseen(changelog: Changelog, target: Position, built: Scd2Position | None) -> tuple[str, ...]:
     "Sentences where the mirror has applied files that are gone and were not applied."
-    present = {file.identity for file in (*changelog.before, *changelog.changes)} | set(
-        built.position.window if built else ()
-    )
+    present = {file.identity for file in (*changelog.before, *changelog.changes)}
+    present |= set(built.position.window) if built else set()
     missing = [path for path, size in target.window if (path, size) not in present]
     subject = f"{missing[0]} and {len(missing) - 1} more are" if missing[1:] else f"{''.join(missing)} is"
     words = (
         f"{changelog.table}: {subject} no longer in the landing, and not applied: versions that began there are missing"
     )
-    return (*(words,) * bool(missing), *_unseen_before(changelog, target, built, len(missing)))
+    before = _unseen_before(changelog, target, built, len(missing))
+    return (words, *before) if missing else before
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #5ac6838d
 def _unseen_before(
@@ -97,10 +98,14 @@ def _unseen_before(
     "A sentence for files from before the look-back window, of which only the number is known."
     if target.applied is None:
         return ()
-    is_same_load = built is not None and built.position.load == target.load
-    applied_files = set(applied(changelog, built.position)) if is_same_load else set()
+    applied_files: set[RawFile] = set()
+    count = 0
+    if built is not None and built.position.load == target.load:
+        applied_files = set(applied(changelog, built.position))
+        count = built.files
+    # Before the window a position knows no names, only how many files were applied; so the rest is counted.
     new = sum(file not in applied_files for file in applied(changelog, target))
-    missing = target.applied[0] - (built.files if is_same_load else 0) - new - named
+    missing = target.applied[0] - count - new - named
     files = f"{missing:,} change file{'s' * (missing != 1)} from before the look-back window"
     words = "which the lake has applied and landing and archive have no more as they were"
     end = "cannot be applied: versions that began there are missing"
@@ -151,6 +156,7 @@ class ChangeSpan:
 def _load_files(changelog: Changelog, number: int) -> tuple[RawFile, ...]:
     "The files of a load by its number; none if the table started empty. Raises `NoPast` if they are gone."
     began_empty = changelog.position is not None and not changelog.position.has_load
+    # Versions begin with the rows of the load, so without its files there is nothing to begin with.
     if number and (changelog.number != number or not (changelog.load or began_empty) or not changelog.is_whole):
         lost = next(
             (gap for gap in changelog.gaps if f"load {number}" in gap), f"the earliest position is {changelog.begins}"
@@ -166,7 +172,8 @@ def first_step(changelog: Changelog, number: int, changes: Sequence[RawFile]) ->
 # %% ../../notebooks/11_scd2/02_plan.ipynb #a56d8096
 def _overtaken(changelog: Changelog, built: Scd2Position) -> tuple[str, ...]:
     "Sentences about files put since the last increment that belong before the load: they come too late."
-    since, staying = built.position.listed_at, [file for file in changelog.before if file.path not in changelog.moved]
+    since = built.position.listed_at
+    staying = [file for file in changelog.before if file.path not in changelog.moved]
     late = [file for file in staying if is_first_put(file) and file.time > since]
     words = "which has replaced the table since: versions of the time before it do not tell what it changed"
     return tuple(
@@ -178,25 +185,21 @@ def next_step(changelog: Changelog, number: int, changes: Sequence[RawFile], bui
     "What has arrived since the last increment."
     position = built.position
     applied_files = applied(changelog, position)
+    # The mirror stands on an older load than the versions: there is nothing to add.
     if number < position.load:
         return ChangeSpan(position.load, whole=applied_files)
-    rewritten = (
-        reread(changelog.position, position) if changelog.position and changelog.position.load == position.load else {}
-    )
-    paths = {file.path for file in applied_files}
+    is_same_load = changelog.position is not None and changelog.position.load == position.load
+    rewritten = reread(changelog.position, position) if changelog.position and is_same_load else {}
+    known_paths = {file.path for file in applied_files} | set(dict(position.window))
     new = tuple(file for file in changes if file not in applied_files or file.path in rewritten)
     if number == position.load:
         late = tuple(file for file in new if file.order <= change_order(position.last))
         complete = tuple(sorted({*applied_files, *new}, key=lambda file: file.order))
-        revised = tuple(
-            file
-            for file in new
-            if file.path in rewritten and (file.path in paths or file.path in dict(position.window))
-        )
-        step = ChangeSpan(
-            number, new=new, late=late, whole=complete, notes=_overtaken(changelog, built), revised=revised
-        )
+        revised = tuple(file for file in new if file.path in rewritten and file.path in known_paths)
+        notes = _overtaken(changelog, built)
+        step = ChangeSpan(number, new=new, late=late, whole=complete, notes=notes, revised=revised)
         return _with_late(changelog, step, built)
+    # Changes between the last increment and the new load still belong to the versions before it.
     ended = tuple(file for file in changelog.before if file not in applied_files and file.order > position.floor)
     late = tuple(file for file in ended if file.order <= change_order(position.last))
     step = ChangeSpan(number, _load_files(changelog, number), True, ended, new, late, whole=tuple(changes))
@@ -220,7 +223,9 @@ def _with_late(changelog: Changelog, step: ChangeSpan, built: Scd2Position) -> C
     "The step with the files that late ones need, without late files that cannot be applied."
     if not step.late:
         return step
+    # Without the files after it, nobody knows what came after the late change, so it waits.
     blocked = {file: missing for file in step.late if (missing := _gone_after(changelog, built, file))}
+    # A version shows only the newest value of an ignored column, so its keys are built from the load on.
     if built.ignored and (step.is_reload or not _is_whole(changelog, built)):
         blocked = {file: ["a file of this load"] for file in step.late}
     late = tuple(file for file in step.late if file not in blocked)
@@ -230,16 +235,20 @@ def _with_late(changelog: Changelog, step: ChangeSpan, built: Scd2Position) -> C
         "longer in the landing. Bring it back, or give --archive"
         for file, missing in blocked.items()
     )
-    applied_files = applied(changelog, built.position)
-    reapplied = tuple(
-        file for file in applied_files if file not in late and late and (file.order > late[0].order or built.ignored)
+    applied_files = applied(changelog, built.position) if late else ()
+    reapplied = [file for file in applied_files if file not in late and (built.ignored or file.order > late[0].order)]
+    unblocked = lambda files: tuple(file for file in files if file not in blocked)
+    return replace(
+        step,
+        load=changelog.load if late and built.ignored else step.load,
+        ended=unblocked(step.ended),
+        new=unblocked(step.new),
+        late=late,
+        reapplied=tuple(reapplied),
+        whole=unblocked(step.whole),
+        blocked=tuple(blocked),
+        notes=(*step.notes, *notes),
     )
-    load = changelog.load if late and built.ignored else step.load
-    unblocked = {
-        name: tuple(file for file in getattr(step, name) if file not in blocked) for name in ("ended", "new", "whole")
-    }
-    notes = (*step.notes, *notes)
-    return replace(step, **unblocked, load=load, late=late, reapplied=reapplied, blocked=tuple(blocked), notes=notes)
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-013
 def next_scd2_position(
@@ -252,24 +261,25 @@ def next_scd2_position(
     before = built.position if built and built.position.load == step.number else Position(applied=(0, 0))
     newest = max((before.last, *(file.path for file in step.whole)), key=change_order)
     start = day_before(newest) if newest else ""
-    names = {**dict(before.window), **dict(file.identity for file in step.whole)}
-    names = sorted(names.items(), key=lambda name: change_order(name[0]))
-    window = tuple(name for name in names if change_order(name[0]) > change_order(start))
+    identities = {**dict(before.window), **dict(file.identity for file in step.whole)}
+    in_order = sorted(identities.items(), key=lambda identity: change_order(identity[0]))
+    window = tuple(identity for identity in in_order if change_order(identity[0]) > change_order(start))
     is_there = changelog.number == step.number
     cut = changelog.before[-1].path if changelog.before and is_there else before.cut
     load = changelog.load if changelog.load and is_there else before.base_files
     emptied = changelog.emptied if is_there else before.emptied
     floor = Position(cut=cut, emptied=emptied).floor
+    # A file that was there and was not applied is noted, so that it is not taken for an applied one.
     between = [file for file in (*changelog.before, *changelog.changes) if floor < file.order <= change_order(newest)]
     built_now = {file.identity for file in step.whole}
-    left_out = dict.fromkeys(
-        name for name in (*before.left_out, *(file.identity for file in between)) if name not in built_now
-    )
+    passed_over = (*before.left_out, *(file.identity for file in between))
+    left_out = dict.fromkeys(identity for identity in passed_over if identity not in built_now)
     sizes = dict(before.window)
-    total = before.applied and less(
-        before.applied, checksum((file.path, sizes.get(file.path, file.size)) for file in step.revised)
-    )
-    total = total and plus(total, checksum(file.identity for file in step.new))
+    total = before.applied
+    if total:
+        # A file that was read again replaces what the tally says of it.
+        total = less(total, checksum((file.path, sizes.get(file.path, file.size)) for file in step.revised))
+        total = plus(total, checksum(file.identity for file in step.new))
     redone = changelog.position.redone if changelog.position and changelog.position.load == step.number else {}
     position = Position(step.number, load, newest, window, start, False, listed_at, cut, (), tuple(left_out), total)
     return replace(position, redone=redone, emptied=emptied)
@@ -281,5 +291,6 @@ def load_time(changelog: Changelog) -> float:  # epoch seconds, 0 without a load
         return RawFile(changelog.emptied[0], 0, 0.0).stamp.timestamp()
     start = min((file.time for file in changelog.load), default=0.0)
     if changelog.load and not all(map(is_first_put, changelog.changes)):
+        # A copy gives all files new times, and the load was before its first change.
         return min(start, changelog.changes[0].stamp.timestamp())
     return start

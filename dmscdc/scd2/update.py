@@ -93,30 +93,41 @@ class Scd2State:
         "The mirror."
         return self.item.table
 
+    @property
+    def schema(self) -> Schema:  # () where there is no commit
+        "All columns of the type-2 table."
+        return self.head.schema if self.head else ()
+
 # %% ../../notebooks/11_scd2/03_update.ipynb #6e6e1eff
 def load_scd2(
     table: TableRef, landing: str, lake: str, state: Any, archive: str, rebuild: bool, catalog: str = ""
 ) -> Scd2State:
     "Recover the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
-    item, name = state.get(table), versions_of(table)
+    item = state.get(table)
+    name = versions_of(table)
     if item is None or not item.key:
         way = f"{Advice.SET(table, '--key …')}"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
     mirror = open_lake(item, lake, catalog).head()
     lake_table = open_lake(replace(item, table=name, folder=""), lake, catalog)
-    notes, head = lake_table.recover(), lake_table.head()
-    built, mirrored = scd2_position_of(name, head), Position.from_json(mirror.position) if mirror else None
-    position, folder = mirrored or (built.position if built else None), aside_folder(item.out_path or lake, table)
+    notes = lake_table.recover()
+    head = lake_table.head()
+    built = scd2_position_of(name, head)
+    mirrored = Position.from_json(mirror.position) if mirror else None
+    position = mirrored or (built.position if built else None)
+    folder = aside_folder(item.out_path or lake, table)
     changelog = open_changelog(landing, table, archive=archive, position=position, aside=folder)
     return Scd2State(item, lake_table, head, None if rebuild else built, changelog, mirrored, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
 def step_of(scd2: Scd2State, landed: bool, quiet_period: float) -> ChangeSpan:
     "What to apply now."
-    changelog, built = scd2.past, scd2.built
+    changelog = scd2.past
+    built = scd2.built
     number, changes = target_of(changelog, scd2.mirror, landed)
     step = next_step(changelog, number, changes, built) if built else first_step(changelog, number, changes)
+    # A load that is read too early would make deletions of the keys that are still to come.
     if landed and step.load and not _is_complete(changelog, quiet_period):
         words = f"{changelog.table}: load {number} may still be written, it is applied once it is complete"
         return ChangeSpan(number, whole=step.whole, notes=(words,))
@@ -131,38 +142,45 @@ def _is_complete(changelog: Changelog, quiet_period: float) -> bool:
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-008
 def settings_of(scd2: Scd2State, ignored: Sequence[str] | None, time_column: str | None) -> tuple[tuple[str, ...], str]:
     "The ignored columns, and the time column. Raises `BadSetting` if they differ from those of the table."
-    built, requested = scd2.built, {"ignored": ignored, "time_column": time_column}
+    built = scd2.built
+    requested = {"ignored": ignored, "time_column": time_column}
     if built is None:
         return tuple(ignored or ()), time_column or ""
+    # The settings decide which differences begin a version, so they can only change for the whole table.
     for name, value in requested.items():
-        stands, chosen = getattr(built, name), tuple(value) if name == "ignored" and value is not None else value
+        stands = getattr(built, name)
+        chosen = tuple(value) if name == "ignored" and value is not None else value
         if chosen is not None and chosen != stands:
             words = [", ".join(setting) if isinstance(setting, tuple) else setting for setting in (chosen, stands)]
             raise BadSetting(
                 f"{scd2.there.table}: {name} is {words[0] or 'none'}, the versions stand on {words[1] or 'none'}. "
                 f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
             )
-    if scd2.head.key[:-1] != scd2.item.key:
+    # The key of versions is the mirror's, and behind it the time from which they are valid.
+    key = scd2.head.key[:-1] if scd2.head else scd2.item.key
+    if key != scd2.item.key:
         raise BadSetting(
             f"{scd2.there.table}: the key of {scd2.table} is {','.join(scd2.item.key)}, the versions stand on "
-            f"{','.join(scd2.head.key[:-1])}. Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
+            f"{','.join(key)}. Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
         )
     return built.ignored, built.time_column
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-010
-def _source_columns(head: Commit | None) -> Schema:
+def _source_columns(scd2: Scd2State) -> Schema:
     "The source's columns of a type-2 table."
     added = {column.name for column in ADDED}
-    return tuple(column for column in head.schema if column.name not in added) if head else ()
+    return tuple(column for column in scd2.schema if column.name not in added)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #07209663
 def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     "The files of the step with their contents. Raises `Refused`."
-    table, changelog, built = str(scd2.table), scd2.past, scd2.built
+    table = str(scd2.table)
+    changelog = scd2.past
+    built = scd2.built
     footers = read_footers({file.path: changelog.urls[file.path] for file in step.files})
-    schema = evolve(table, _source_columns(scd2.head) if built else (), footers).schema
+    schema = evolve(table, _source_columns(scd2) if built else (), footers).schema
     if scd2.item.schema_policy == "keep" and built:
-        columns = {column.name for column in _source_columns(scd2.head)}
+        columns = {column.name for column in _source_columns(scd2)}
         schema = tuple(column for column in schema if column.name in columns)
     check_key(table, schema, scd2.item.key, footers)
     version_schema(table, schema)  # names that are taken
@@ -179,7 +197,9 @@ def spec_of(
     scd2: Scd2State, step: ChangeSpan, files: ChangeFiles, ignored: Sequence[str], time_column: str
 ) -> Scd2Spec:
     "How versions are built in this step; what orders changes is still open. Raises `BadSetting`."
-    built, key, names = scd2.built, scd2.item.key, [column.name for column in files.schema]
+    built = scd2.built
+    key = scd2.item.key
+    names = [column.name for column in files.schema]
     if unknown := [column for column in ignored if column not in names or column in key]:
         words = "cannot be ignored: it is of the key, or no file carries it"
         raise BadSetting(f"{scd2.table}: column {unknown[0]} {words}")
@@ -190,10 +210,16 @@ def spec_of(
     begun = load_time(scd2.past) if built is None or step.is_reload else built.load_time
     return Scd2Spec(key, files.schema, tuple(ignored), clock, False, begun)
 
+# %% ../../notebooks/11_scd2/03_update.ipynb #key-bounds
+_BOUNDED = ("tinyint", "smallint", "int", "bigint", "string", "decimal")  # key types whose bounds are compared
+
+
+def _bounded(how: Scd2Spec) -> list[str]:
+    "The columns of the key whose smallest and largest value are looked for."
+    kinds = {column.name: column.type.partition("(")[0] for column in how.schema if column.name in how.key}
+    return [name for name, kind in kinds.items() if kind in _BOUNDED]
+
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-011
-_PRUNED = ("tinyint", "smallint", "int", "bigint", "string", "decimal")  # key types whose bounds are compared
-
-
 def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes back
     "Facts about the new rows: bad ones, changes with a sequence, the highest sequence, bounds of the key."
     is_load = F.col(KIND).endswith("load")
@@ -202,35 +228,34 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
     if how.clock.sequence:
         proven = F.when(~is_load & proves(how.clock.sequence), digits_in(how.clock.sequence))
         facts |= {"proven": F.count(proven), "lowest": F.min(proven), "highest": F.max(proven)}
-    for number, column in enumerate(
-        column for column in how.schema if column.name in how.key and column.type.partition("(")[0] in _PRUNED
-    ):
-        facts |= {f"low{number}": F.min(quoted(column.name)), f"high{number}": F.max(quoted(column.name))}
+    for number, name in enumerate(_bounded(how)):
+        facts |= {f"low{number}": F.min(quoted(name)), f"high{number}": F.max(quoted(name))}
     new = rows.where(~F.col(KIND).endswith("again"))
-    return new.agg(*[value.alias(number) for number, value in facts.items()]).collect()[0].asDict()
+    return new.agg(*[value.alias(name) for name, value in facts.items()]).collect()[0].asDict()
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #b577b74d
 def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
     "Versions whose key may have new changes: Parquet's statistics skip the others."
-    for number, column in enumerate(
-        column for column in how.schema if column.name in how.key and column.type.partition("(")[0] in _PRUNED
-    ):
-        if facts[f"low{number}"] is not None:
-            versions = versions.where(
-                F.col(quoted(column.name)).between(F.lit(facts[f"low{number}"]), F.lit(facts[f"high{number}"]))
-            )
+    for number, name in enumerate(_bounded(how)):
+        low = facts[f"low{number}"]
+        high = facts[f"high{number}"]
+        if low is not None:
+            versions = versions.where(F.col(quoted(name)).between(F.lit(low), F.lit(high)))
     return versions
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-012
 def ordered(scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, Any]) -> tuple[bool | None, str]:
     "Whether the change sequence orders changes, decided by the first for all times, and the highest. Raises `Refused`."
-    built, table = scd2.built, scd2.there.table
+    built = scd2.built
+    table = scd2.there.table
     decided, highest = (built.by_sequence, built.highest) if built else (None, "")
+    # The first changes decide for all times whether the sequence orders them: a mixed order would be none.
     all_proven = bool(facts["changes"]) and facts.get("proven", 0) == facts["changes"]
     by = all_proven if decided is None else decided
     rebuild = f"Rebuild all versions: {Advice.SCD2_REBUILD(scd2.table)}"
     if by and facts["changes"] and not all_proven:
         raise Refused(f"{table}: changes are ordered by {how.clock.sequence}, and new ones do not carry it. {rebuild}")
+    # A sequence that begins anew is that of another task, and does not order changes of both.
     if by and facts["changes"] and facts["lowest"] < highest and not step.late:
         raise Refused(f"{table}: a new file's change sequence begins at {facts['lowest']}, below {highest}. {rebuild}")
     return by if facts["changes"] else decided, max(highest, facts.get("highest") or "")
@@ -238,7 +263,7 @@ def ordered(scd2: Scd2State, step: ChangeSpan, how: Scd2Spec, facts: dict[str, A
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-014
 def _table_versions(spark: SparkSession, scd2: Scd2State, schema: Schema) -> DataFrame:
     "All versions, with the columns of the new schema."
-    have = {column.name for column in scd2.head.schema} | {OP, FILE, ROW}
+    have = {column.name for column in scd2.schema} | {OP, FILE, ROW}
     columns = lake_columns(version_schema(str(scd2.table), schema))
     values = [F.col(quoted(column.name)) if column.name in have else F.lit(None) for column in columns]
     rows = scd2.there.read(spark)
@@ -276,10 +301,13 @@ def new_versions(
         opened = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
         return build_versions(lines, files.sets, how).withColumns(opened)
     versions = _table_versions(spark, scd2, files.schema)
+    # A reload is about every key: those that it does not bring are gone.
     if step.is_reload:
         lines = _with_gone(lines, versions, step, how)
         return extend_versions(lines, starts_of(lines, how), versions, files.sets, how)
-    versions, starts = between(versions, how, facts), starts_of(lines.where(~F.col(BEGINS)), how)
+    # Only versions whose keys lie between the smallest and the largest new key are read.
+    versions = between(versions, how, facts)
+    starts = starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:
         starts = _earlier(starts, versions, step, how)
         implied = implied_deletes(starts, step.number, how)
@@ -301,6 +329,7 @@ def _put_aside(spark: SparkSession, versions: DataFrame, url: str, schema: Schem
     types = batch_types(schema, 1)
     write, fresh, first_op, has = list(types)[-4:]
     flags = {write: F.col(WHAT) != "removed", fresh: F.lit(True), first_op: F.lit("I"), has: F.lit(True)}
+    # Written aside and counted there, the result is computed only once.
     versions.withColumns(flags).write.parquet(spark_url(url))
     extra = (Column(WHAT, "string"), Column(CHANGE, "int"), Column(HIDDEN, "int"))
     staged = spark.read.schema(ddl((*[Column(*column) for column in types.items()], *extra))).parquet(read_url(url))
@@ -345,14 +374,16 @@ def stage_versions(
     built: Scd2Position,  # except the number of current versions
 ) -> PendingVersions:
     "Stage the whole table, the changed versions, or only the position."
-    lake_table, schema, key = scd2.there, transaction.schema, transaction.key
+    lake_table = scd2.there
+    schema = transaction.schema
+    key = transaction.key
     url = f"{lake_table.staging_dir(transaction)}/staged/versions"
     rows, facts = _put_aside(spark, _by_key(versions, key, bytes), url, schema)
     built = replace(built, current=built.current + facts["change"])
     transaction = replace(transaction, position=built.to_json())
     if scd2.built is None:
         pending = lake_table.replace(spark, rows, transaction, facts["keys"], bytes)
-    elif facts["keys"] or schema != scd2.head.schema:
+    elif facts["keys"] or schema != scd2.schema:
         folded = FoldResult(keys=facts["keys"], writes=facts["keys"] - facts["removed"])
         batch = Batch(url, key, schema, (tuple(column.name for column in schema),), False, folded)
         pending = lake_table.apply(spark, batch, transaction)
@@ -382,14 +413,23 @@ def _build_step(
     "Read files, build versions, stage them."
     before = scd2.built
     how = spec_of(scd2, step, files, *chosen)
+    # A damaged page must fail here, before anything is staged.
     check_sound(spark, {file.path: files.urls[file.path] for file in files.footers}, files.bytes)
     facts = look(read_changes(spark, files), how)
     by_sequence, highest = ordered(scd2, step, how, facts)
     how = replace(how, by_sequence=bool(by_sequence))
     count = (before.files if before and before.position.load == step.number else 0) + len(step.new) - len(step.revised)
-    position, current = next_scd2_position(scd2.past, step, before, listed_at), before.current if before else 0
-    order = (how.clock.stamp, how.clock.sequence, by_sequence, highest)
-    built = Scd2Position(position, count, current, how.load_time, *chosen, *order)
+    built = Scd2Position(
+        next_scd2_position(scd2.past, step, before, listed_at),
+        count,
+        before.current if before else 0,
+        how.load_time,
+        *chosen,
+        stamp=how.clock.stamp,
+        sequence=how.clock.sequence,
+        by_sequence=by_sequence,
+        highest=highest,
+    )
     versions = new_versions(spark, scd2, step, files, how, facts)
     settings = (version_schema(str(scd2.table), files.schema), (*how.key, FROM))
     anew = "" if before else scd2.item.op_column
@@ -422,26 +462,44 @@ class Increment:
     gaps: tuple[str, ...] = ()  # from where on the landing tells
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cf3a54cb
-def _counted(done: _Done) -> dict[str, int]:
-    "Counts of versions by what happened to them."
-    counts, size = done.counts, done.written.bytes_written
+def _with_counts(increment: Increment, done: _Done) -> Increment:
+    "The increment with what happened to versions, in figures and in words."
+    counts = done.counts
     rebuilt = counts["changed"] + counts["removed"]
-    return {name: counts[name] for name in ("opened", "closed", "hidden")} | {"rebuilt": rebuilt, "bytes_written": size}
+    words = f"{counts['opened']:,} versions opened, {counts['closed']:,} closed, {rebuilt:,} rebuilt"
+    return replace(
+        increment,
+        verdict=Verdict.ATTENTION if increment.notes else Verdict.OK,
+        words=f"{increment.table}: {words}",
+        opened=counts["opened"],
+        closed=counts["closed"],
+        rebuilt=rebuilt,
+        hidden=counts["hidden"],
+        bytes_written=done.written.bytes_written,
+    )
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #51cfbbdf
 def _reported(scd2: Scd2State, step: ChangeSpan, done: _Done | None) -> Increment:
     "An increment in words, for a person."
-    head, name = scd2.there.head(), str(scd2.there.table)
+    head = scd2.there.head()
+    name = str(scd2.there.table)
     built = done.built if done else scd2.built
-    counts, notes = _counted(done) if done else {}, (*scd2.notes, *step.notes, *(done.notes if done else ()))
-    template = "{opened:,} versions opened, {closed:,} closed, {rebuilt:,} rebuilt"
-    words = template.format(**counts) if done else "nothing new"
-    verdict = Verdict.ATTENTION if notes else Verdict.OK if done else Verdict.NOTHING
-    facts = {"position": str(built.position), "clock": str(built.clock), "current": built.current} if built else {}
-    facts |= {"versions": head.rows, "commit": head.number} if head else {}
-    files = {kind: len(getattr(step, kind)) for kind in ("load", "ended", "new", "late", "reapplied")}
-    common = (name, scd2.there.location, verdict, f"{name}: {words}", files)
-    return Increment(*common, **counts, **facts, notes=notes, gaps=scd2.past.gaps)
+    notes = (*scd2.notes, *step.notes, *(done.notes if done else ()))
+    increment = Increment(
+        name,
+        scd2.there.location,
+        verdict=Verdict.ATTENTION if notes else Verdict.NOTHING,
+        words=f"{name}: nothing new",
+        files={kind: len(getattr(step, kind)) for kind in ("load", "ended", "new", "late", "reapplied")},
+        versions=head.rows if head else 0,
+        commit=head.number if head else 0,
+        current=built.current if built else 0,
+        position=str(built.position) if built else "",
+        clock=str(built.clock) if built else "",
+        notes=notes,
+        gaps=scd2.past.gaps,
+    )
+    return _with_counts(increment, done) if done else increment
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #097f6009
 def update_versions(
@@ -461,15 +519,20 @@ def update_versions(
     spark: Callable[[], SparkSession] | None = None,  # called only if there is something to apply
 ) -> Increment:
     "One increment. Raises `UnknownTable`, `BadSetting`, `Refused`, `NoPast`, `CommitConflict`: nothing is committed."
-    store, ref, now = open_state(state, landing), TableRef.parse(table), time.time()
+    store = open_state(state, landing)
+    ref = TableRef.parse(table)
+    now = time.time()
     with decided_by(lambda *arguments: store.decide(ref, *arguments)):
         scd2 = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
-        chosen, step = settings_of(scd2, ignored, time_column), step_of(scd2, landed, quiet_period)
+        chosen = settings_of(scd2, ignored, time_column)
+        step = step_of(scd2, landed, quiet_period)
         if not step.has_work:
             return _reported(scd2, step, None)
         files = files_of(scd2, step)  # what is refused is said before Spark is started
         session = spark() if spark else open_session(places=(landing, scd2.there.location), format=scd2.there.format)
-        pending = _build_step(session, scd2, step, files, run, chosen, now if landed else scd2.mirror.listed_at)
+        listed_at = now if landed or scd2.mirror is None else scd2.mirror.listed_at
+        pending = _build_step(session, scd2, step, files, run, chosen, listed_at)
+        # No lease is held: of two writers only one can commit, but a file may have been replaced while it was read.
         _check_unchanged(scd2, step, landing, archive)
         return _reported(scd2, step, pending.commit())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from ..changes.read import KIND, MOVE, RUN, ColumnGroups, digits_in, quoted
@@ -40,6 +40,7 @@ def version_schema(
     "The source's columns and ours. Raises `Refused` if a name is taken, in upper or lower case."
     added = {column.name for column in ADDED}
     clashes = [column.name for column in schema if column.name.lower() in added]
+    # Readers could not tell the source's column from ours.
     if clashes:
         raise Refused(
             f"{table}: the source has a column {clashes[0]}, a name that a type-2 table needs for itself "
@@ -63,6 +64,7 @@ class Scd2Spec:
     @property
     def compared(self) -> list[str]:
         "Columns in which versions differ."
+        # Commit time and sequence differ in every change: they say when a version began, and not whether.
         ordering = filter(None, (self.clock.stamp, self.clock.sequence))
         excluded = {*self.key, *self.ignored, *ordering}
         return [column.name for column in self.schema if column.name not in excluded]
@@ -80,7 +82,9 @@ def kind_of(
     is_new: bool,  # not applied before
 ) -> str:
     "The kind under which a file is read."
-    return f"{load:06d} {'load' if is_load else 'new' if is_new else 'again'}"
+    if is_load:
+        return f"{load:06d} load"
+    return f"{load:06d} {'new' if is_new else 'again'}"
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #fc659c35
 def _as_in_lake(rows: DataFrame) -> DataFrame:
@@ -97,8 +101,11 @@ def lines_of(
     how: Scd2Spec,
 ) -> DataFrame:  # the key, Op, file, row, order, time, new, begins; a struct a set, null where nothing is carried
     "Changes in their order, one row for each. If the sequence orders them, all of them carry it."
-    rows, kind, is_load = _as_in_lake(rows), F.col(KIND), F.col(BEGINS)
+    rows = _as_in_lake(rows)
+    kind = F.col(KIND)
+    is_load = F.col(BEGINS)
     sequence = F.concat(digits_in(how.clock.sequence), F.lit("/")) if how.by_sequence else F.lit("")
+    # A text that sorts: the load's number first, then its rows, then its changes by sequence, name, path and row.
     order = order_text(F.substring(kind, 1, 6), is_load, F.when(is_load, "").otherwise(sequence))
     rows = rows.withColumns({AT: order, _IS_NEW: ~kind.endswith("again"), KIND: F.substring(kind, 8, 9)})
     load = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
@@ -117,8 +124,10 @@ def _lines_again(
     order = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
     groups = {f"{SET}{i}": struct({name: quoted(name) for name in names}) for i, (_, names) in enumerate(sets)}
     begun = {AT: F.col(BEGAN), TIME: F.col(FROM), _IS_NEW: F.lit(False), BEGINS: F.lit(True)}
+    # A version is read as the change that began it, so the files from which it was built are not read again.
     full = versions.withColumns({**begun, **groups, _LIFE: F.lead(BEGAN).over(order)})
     keep = [*map(quoted, how.key), AT, TIME, _IS_NEW, BEGINS]
+    # Where no version follows at once, the change that ended it was a deletion.
     dies = full.where((F.col(_ENDED) < F.col(START)) & ~F.col(_ENDED).eqNullSafe(F.col(_LIFE)))
     ends = {AT: F.col(_ENDED), TIME: F.col(TO), BEGINS: F.lit(False)}
     dead = dies.withColumns(ends).select(*keep, F.lit("D").alias(OP))
@@ -132,6 +141,7 @@ def implied_deletes(
 ) -> DataFrame:  # as `lines_of`, without what is told
     "The deletions that a load implies: keys that were there before, and that it does not bring."
     time = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
+    # The place sorts behind all that came before the load, and before its rows.
     added = {OP: F.lit("D"), AT: F.lit(f"{load:06d}/0"), TIME: time, _IS_NEW: F.lit(True), BEGINS: F.lit(False)}
     return keys.select(*map(quoted, how.key)).distinct().withColumns(added)
 
@@ -141,19 +151,23 @@ _STATE, _SAME, LATER, DIFFERS, SPAN = "_cdc_state", "_cdc_same", "_cdc_later", "
 FIRST, UNTIL = Window.unboundedPreceding, Window.currentRow
 
 
-def _line(how: Scd2Spec) -> Window:
+def _line(how: Scd2Spec) -> WindowSpec:
     "All changes of a key in their order."
     return Window.partitionBy(*map(quoted, how.key)).orderBy(AT)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #863b0d24
 def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame:
     "The row after each change, its compared and its ignored columns; null if there is no row."
-    lives, deletes = F.sum(F.col(BEGINS).cast("int")), F.count(F.when(F.col(OP) == "D", 1))
+    lives = F.sum(F.col(BEGINS).cast("int"))
+    deletes = F.count(F.when(F.col(OP) == "D", 1))
     lived = lives.over(_line(how).rowsBetween(FIRST, UNTIL)) + deletes.over(_line(how).rowsBetween(FIRST, -1))
     states = lines.withColumn(_LIFE, lived)
     life = Window.partitionBy(*map(quoted, how.key), _LIFE).orderBy(AT).rowsBetween(FIRST, UNTIL)
+    # A column that a file does not carry keeps its value as long as the life lasts.
     states = states.withColumns({f"{SET}{i}": F.last(f"{SET}{i}", True).over(life) for i, _ in enumerate(sets)})
-    values = {name: f"{SET}{i}.{quoted(name)}" for i, (_, names) in enumerate(sets) for name in names}
+    values: dict[str, str] = {}
+    for number, (_, names) in enumerate(sets):
+        values |= {name: f"{SET}{number}.{quoted(name)}" for name in names}
     values |= {key: quoted(key) for key in how.key}
     parts = {_STATE: [column.name for column in how.schema], _SAME: how.compared, LATER: how.ignored}
     structs = {
@@ -165,6 +179,7 @@ def _states_of(lines: DataFrame, sets: ColumnGroups, how: Scd2Spec) -> DataFrame
 def _differences(states: DataFrame, how: Scd2Spec) -> DataFrame:
     "Changes whose row differs from the row before in the compared columns; no row equals no row."
     marked = states.withColumn(DIFFERS, ~F.col(_SAME).eqNullSafe(F.lag(_SAME).over(_line(how))))
+    # An ignored column has the value of the last change before the next difference.
     if how.ignored:
         runs = F.sum(F.col(DIFFERS).cast("int")).over(_line(how).rowsBetween(FIRST, UNTIL))
         run = Window.partitionBy(*map(quoted, how.key), SPAN).orderBy(AT).rowsBetween(FIRST, Window.unboundedFollowing)
@@ -177,9 +192,11 @@ HIDDEN = "_cdc_hidden"  # how many differences a version hides: they were over i
 
 def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
     "The last of the differences of a key that have the same time."
+    # Time never goes back, whatever a clock says.
     timed = events.withColumn(TIME, F.max(TIME).over(_line(how).rowsBetween(FIRST, UNTIL)))
     of_moment = Window.partitionBy(*map(quoted, how.key), TIME).orderBy(AT)
     timed = timed.withColumns({SPAN: F.lead(AT).over(of_moment), HIDDEN: F.row_number().over(of_moment) - 1})
+    # An interval without length contains nothing, so of one moment only the last difference stays.
     return timed.where(F.col(SPAN).isNull())
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #865ff5b7
@@ -191,13 +208,14 @@ def build_versions(
     "The versions of keys, built from their changes."
     lines = settled(lines, how.key, AT)
     events = _last_of_moment(_differences(_states_of(lines, sets, how), how), how)
+    # The last row of a moment may equal the version before it, and then begins no new one.
     begun = _differences(events, how)
     ends = {TO: F.lead(TIME).over(_line(how)), _ENDED: F.lead(AT).over(_line(how))}
     alive = begun.withColumns(ends).where(F.col(_SAME).isNotNull())
     later = {name: F.col(LATER).getField(name) for name in how.ignored}
     source = [later.get(column.name, F.col(_STATE).getField(column.name)).alias(column.name) for column in how.schema]
-    added = [F.col(TIME).alias(FROM), TO, F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN), _ENDED]
-    return alive.select(OP, *source, *added, FILE, ROW, HIDDEN)
+    added = [F.col(TIME).alias(FROM), F.col(TO), F.col(TO).isNull().alias(CURRENT), F.col(AT).alias(BEGAN)]
+    return alive.select(OP, *source, *added, _ENDED, FILE, ROW, HIDDEN)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-025
 _RANK = "_cdc_rank"
@@ -217,6 +235,7 @@ def _reaching(
     met = versions.join(starts, list(how.key))
     rank = F.row_number().over(Window.partitionBy(*map(quoted, how.key)).orderBy(F.col(BEGAN).desc()))
     later = F.count(F.when(F.col(BEGAN) >= F.col(START), 1)).over(Window.partitionBy(*map(quoted, how.key)))
+    # Two before: a change in the moment in which a version began takes its place, and may equal the one before that.
     return met.withColumns({_RANK: rank - later}).where(F.col(_RANK) <= 2).drop(_RANK)
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #619f830c
@@ -227,7 +246,8 @@ _OURS, _THEIRS = "_cdc_ours", "_cdc_theirs"
 
 def _compared(new: DataFrame, before: DataFrame, how: Scd2Spec) -> DataFrame:  # versions, _cdc_hidden, what, current
     "What must be written to turn the old versions into the new ones."
-    identity, names = [*how.key, FROM], before.columns
+    identity = [*how.key, FROM]
+    names = before.columns
     row = struct({name: quoted(name) for name in names})
     fresh = new.select(*map(quoted, identity), row.alias(_OURS), HIDDEN)
     joined = fresh.join(before.select(*map(quoted, identity), row.alias(_THEIRS)), identity, "full_outer")

@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -104,9 +104,10 @@ def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
     import boto3
 
     with ministack(command, "dynamodb,kinesis") as address:
-        how = {"endpoint_url": address, "region_name": "us-east-1"}
-        how |= {"aws_access_key_id": "demo", "aws_secret_access_key": "demo"}
-        dynamo, kinesis = boto3.client("dynamodb", **how), boto3.client("kinesis", **how)
+        key = {"aws_access_key_id": "demo", "aws_secret_access_key": "demo"}
+        how: dict[str, str] = {"endpoint_url": address, "region_name": "us-east-1", **key}
+        dynamo = boto3.client("dynamodb", **how)
+        kinesis = boto3.client("kinesis", **how)
         kinesis.create_stream(StreamName=STREAM, ShardCount=2)
         dynamo.create_table(
             TableName="customer",
@@ -126,6 +127,7 @@ def in_ministack(command: list[str]) -> Iterator[CustomerStream]:
 @contextmanager
 def open_place() -> Iterator[CustomerStream]:
     "MiniStack's table where that is installed, else one in memory."
+    # MiniStack needs other versions of AWS's libraries than ours, so it is a program of its own.
     if program := shutil.which("ministack"):
         with in_ministack([program]) as place:
             yield place
@@ -139,7 +141,9 @@ _NAMES = ("Ada", "Bo", "Carmen", "Dmitri", "Edda", "Farid", "Grace", "Hao", "Ine
 def customer(number: int, email: str = "") -> dict[str, Any]:
     "A customer as DynamoDB types it."
     name = f"{_NAMES[number % 10]} {_NAMES[number // 10 % 10]}son"
-    item = {KEY: {"S": str(number)}, "custName": {"S": name}, "registrationDate": {"S": f"2020-0{1 + number % 9}-14"}}
+    day = f"2020-0{1 + number % 9}-14"
+    item: dict[str, Any] = {KEY: {"S": str(number)}, "custName": {"S": name}, "registrationDate": {"S": day}}
+    # Items without an email, and with tags: the columns are not the same for all.
     if number % 7:
         item["email"] = {"S": email or f"{name.lower().replace(' ', '.')}{number}@example.org"}
     if number % 11 == 0:
@@ -151,23 +155,24 @@ def happen(place: CustomerStream, window: int, begun: datetime) -> int:  # chang
     "Change the customers: what one of three windows will bring."
     rng = random.Random(window)
     numbers = range(1001, 1121)
-    moved, leaving = rng.sample(numbers, 30), rng.sample(numbers, 12)
-    steps: list[tuple[str, int]] = {
-        1: [("put", key) for key in numbers],
-        2: [("move", key) for key in moved]
-        + [("remove", key) for key in leaving]
-        + [("put", key) for key in range(1121, 1141)],
-        3: [("put", key) for key in random.Random(2).sample(numbers, 30)[:5]]
-        + [("remove", key) for key in range(1121, 1125)],
-    }[window]
-    for place_, (action, number) in enumerate(steps):
-        moment = begun + timedelta(seconds=200 * window + place_)
+    moved = rng.sample(numbers, 30)
+    leaving = rng.sample(numbers, 12)
+    back = random.Random(2).sample(numbers, 30)[:5]
+    windows: dict[int, list[tuple[str, Iterable[int]]]] = {
+        1: [("put", numbers)],
+        2: [("move", moved), ("remove", leaving), ("put", range(1121, 1141))],
+        3: [("put", back), ("remove", range(1121, 1125))],
+    }
+    events = [(action, number) for action, chosen in windows[window] for number in chosen]
+    for second, (action, number) in enumerate(events):
+        moment = begun + timedelta(seconds=200 * window + second)
         if action == "remove":
             place.remove({KEY: {"S": str(number)}}, moment)
         else:
             place.put(customer(number, f"new{number}@example.com" if action == "move" else ""), moment)
+    # Some of the oldest changes come with the next window, as records of DynamoDB may come late.
     place.send(15 if window < 3 else 0)
-    return len(steps)
+    return len(events)
 
 # %% ../../notebooks/15_stream/08_example.ipynb #6dc066cd
 def tell_stream(
@@ -184,6 +189,7 @@ def tell_stream(
             "give another folder, dmscdc demo ./demo2 --stream, or remove this one"
         )
     config = _set_up(folder, **settings)
+    # The changes of all three windows lie in the past.
     begun = datetime.now(timezone.utc) - timedelta(seconds=800)
     how = {"key": [KEY], "partition": LAYOUT, "metadata": ["shard", "sequenceNumber"], "drain": True}
     say(f"1 · customers in a table of DynamoDB, whose changes go to Kinesis ({place.words})")
@@ -212,6 +218,7 @@ def _prove(config: Config, folder: Path, place: CustomerStream) -> Proof:
     ref = TableRef.parse(TABLE)
     columns = newest(open_store(config.lake), manifests_of(STREAM, ref)).columns
     with closing(sqlite3.connect(folder / "customers.db")) as db, db:
+        # Kept in the folder, so that `dmscdc reconcile` can compare the lake with it later too.
         write_rows(db, ref.name, place.items(), columns)
     proof = prove(ProofRequest(ref, config.landing, config.lake, config.state, config.source))
     keep_proof(open_state(config.state, config.landing), ref, proof.to_dict())

@@ -34,6 +34,7 @@ def _read_shards(batches: Batches, url: str, environment: Mapping[str, str]) -> 
         shard, position = task["shards"][number]
         client = client_of(task["stream"])
         part = read_part(client, task["stream"], shard, position, task["start"], task["most"])
+        # A task that Spark repeats writes another file, and only the file in its facts is collected.
         place = f"{task['out']}/{secrets.token_hex(8)}.parquet"
         files, path = new_fs_and_path(place)
         numbers, data, arrivals = zip(*part.records) if part.records else ((), (), ())
@@ -61,6 +62,7 @@ def in_spark(
     folder: str,  # that all machines reach
 ) -> Reading:
     "Read shards by tasks of Spark."
+    # Tasks find their rights as every program on their machine does; what the driver has in variables goes along.
     environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
     def read(positions: Mapping[str, Mapping[str, Any]], limit: int) -> list[ShardRead]:

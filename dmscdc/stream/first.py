@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from types import MappingProxyType
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ __all__ = ['items_of', 'write_first']
 _ENDS = (".json.gz", ".json", ".jsonl", ".ion.gz", ".ion")  # of an export's data files
 
 
-def _files(place: str) -> Iterator[tuple[str, IO[bytes]]]:  # each with its name
+def _files(place: str) -> Iterator[tuple[str, io.BufferedIOBase]]:  # each with its name
     "The data files of an export. Raises `BadSetting`."
     import pyarrow.fs as pafs
 
@@ -42,6 +42,7 @@ def _files(place: str) -> Iterator[tuple[str, IO[bytes]]]:  # each with its name
     named = sorted(entry.path for entry in entries if entry.is_file and entry.path.endswith(_ENDS))
     data = [name for name in named if not name.rpartition("/")[2].startswith("manifest-")]
     exports = sorted({name.rpartition("/data/")[0] for name in data if "/data/" in name})
+    # Two exports are two states of the table, and their items must not be mixed.
     if exports[1:]:
         choices = ", ".join(entry.rpartition("/")[2] for entry in exports)
         raise BadSetting(f"{place} holds {len(exports)} exports ({choices}); name the folder of one of them")
@@ -56,6 +57,7 @@ def _typed(value: Any) -> dict[str, Any]:
     "A value of Ion with DynamoDB's type. Raises `ValueError`."
     sets = [mark.text[-2:] for mark in getattr(value, "ion_annotations", ()) if mark.text.startswith("$dynamodb_")]
     kind = getattr(getattr(value, "ion_type", None), "name", "")
+    # Ion has no sets: an annotation says that a list is one.
     if kind == "LIST" and sets:
         return {sets[0]: [_typed(member)[sets[0][0]] for member in value]}
     if kind == "LIST":
@@ -66,14 +68,16 @@ def _typed(value: Any) -> dict[str, Any]:
         return {"N": str(Decimal(value))}
     if kind == "BLOB":
         return {"B": base64.b64encode(value).decode()}
-    plain = {"STRING": ("S", str), "BOOL": ("BOOL", bool), "NULL": ("NULL", lambda _: True)}
-    if kind not in plain:
-        raise ValueError(f"{kind or type(value)} is no type of DynamoDB")
-    name, convert = plain[kind]
-    return {name: convert(value)}
+    if kind == "STRING":
+        return {"S": str(value)}
+    if kind == "BOOL":
+        return {"BOOL": bool(value)}
+    if kind == "NULL":
+        return {"NULL": True}
+    raise ValueError(f"{kind or type(value)} is no type of DynamoDB")
 
 # %% ../../notebooks/15_stream/06_first.ipynb #da42713a
-def _ion_items(opened: IO[bytes]) -> Iterator[Mapping[str, Any]]:
+def _ion_items(opened: io.BufferedIOBase) -> Iterator[Mapping[str, Any]]:
     "The items of a file of Ion. Raises `BadSetting`."
     try:
         from amazon.ion import simpleion
@@ -96,12 +100,14 @@ def items_of(
         try:
             if ".ion" in file:
                 yield from _ion_items(opened)
-            for line in () if ".ion" in file else opened:
+                continue
+            for line in opened:
                 if line.strip():
                     yield json.loads(line)["Item"]
         except (GeneratorExit, BadSetting):
             raise
         except Exception as error:  # what a file of another kind makes of both libraries is not told by them
+            # An incremental export holds changes, and its lines begin otherwise.
             if line and re.match(rb'\{"(Metadata|Keys|NewImage|OldImage)"', line):
                 raise BadSetting(f"{place} is an incremental export, of changes; --load reads a full one") from error
             reason = f"a line is no item of an export of DynamoDB: {line[:100]!r}" if line else f"no Ion: {error}"
@@ -117,6 +123,7 @@ def _keyed(items: Iterable[Mapping[str, Any]], key: Sequence[str]) -> Iterator[M
     for item in items:
         try:
             check_item(bytes_text(item))
+            # In front, so that no attribute that differs in the case of letters alone takes the key's column.
             yield {**{name: item[name] for name in key}, **item}
         except (ValueError, KeyError) as error:
             reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
@@ -134,9 +141,11 @@ def write_first(
     odd: re.Pattern[str] = re.compile(r"\Z."),  # names that the table's format has for no column
 ) -> tuple[list[str], dict[str, str]]:  # names of the files, and the columns
     "Write items as the load files of a table; none where there is neither an item nor a column. Raises `Unreadable`."
-    remaining, names = _keyed(items, key), []
+    remaining = _keyed(items, key)
+    names: list[str] = []
     columns = dict(declared) or {name: kind for name, kind in earlier.items() if is_free(name)}
     while (batch := list(islice(remaining, _AT_ONCE))) or columns and not names:
+        # Columns are learnt on the way: a later file may have more of them, which is the same for the passes.
         columns = columns_of(batch, columns, declared, odd)
         rows = [row_of(item, columns) for item in batch]
         kinds = {**columns, REST: "string"}

@@ -13,11 +13,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ..capture.writer import closed_at
 from ..errors import NOT_DONE, WELL, BadSetting, Busy, DmscdcError, Verdict
 from ..landing.advice import Advice
-from ..landing.files import TableRef, for_shell, parse_name
+from ..landing.files import TableRef, for_shell
 from ..landing.layout import entries
 from ..landing.load_set import clock
 from ..landing.s3 import open_landing
@@ -88,6 +89,7 @@ def _schema_key(source: str) -> tuple[str, ...]:  # () where it may not be asked
 # %% ../../notebooks/15_stream/07_follow.ipynb #44f00ac3
 def _in_schema_order(key: Sequence[str], source: str) -> tuple[str, ...]:
     "The key's attributes as the table of DynamoDB has them, where that may be asked; else as they are."
+    # Records name a key's attributes in no order; the table has the partition key first.
     named = _schema_key(source) if len(key) > 1 and source else ()
     return named if set(named) == set(key) else tuple(key)
 
@@ -137,7 +139,8 @@ def lost_words(
     trimmed: Sequence[str] = (),  # shards of which records were gone before they were read
 ) -> str:  # "" where nothing is lost
     "What is said where records have gone before they were read."
-    since, advice = clock(before.read_at), f"To load the table anew: {_load_command(stream, table, before)}"
+    since = clock(before.read_at)
+    advice = f"To load the table anew: {_load_command(stream, table, before)}"
     if not before.number:
         return ""
     if before.born and born != before.born:
@@ -148,6 +151,7 @@ def lost_words(
             f"{clock(now)} "
             f"may be missing. {advice}"
         )
+    # Nothing in the records shows that older ones are gone, so the time of the last reading tells.
     if now - before.read_at <= hours * 3600:
         return ""
     shards = ", ".join(sorted(name for name, position in before.positions.items() if not position.get("closed")))
@@ -174,13 +178,16 @@ def stage_next(
     format: str = "parquet",  # of the table
 ) -> Manifest:  # of this window; its number is 0 where the stream holds nothing yet
     "Read what the stream holds beyond the last manifest, stage it, and keep its manifest."
-    store, folder = open_store(lake), manifests_of(stream, table)
-    before, (born, hours) = newest(store, folder), _told(client, stream)
+    store = open_store(lake)
+    folder = manifests_of(stream, table)
+    before = newest(store, folder)
+    born, hours = _told(client, stream)
     begins = start_from(start, datetime.now(timezone.utc).isoformat())
     if not before.number:
         before = replace(before, start=begins, is_watched=True)
     metadata = before.metadata if metadata is None else tuple(metadata)
     if source and before.source and source != before.source:
+        # Without either no row of the wrong table is in the lake, and the stream can be read again.
         if before.key or before.loaded:
             raise BadSetting(
                 f"{table} holds what records of {before.source} say; --source-table {for_shell(source)} would mix two "
@@ -192,17 +199,19 @@ def stage_next(
     now = time.time()  # before reading, so that no record of the window is younger
     place = f"{lake.rstrip('/')}/{folder.replace('_streams', '_fetched', 1)}"
     read = in_spark(spark, stream, before.start, place) if spark else None
+    # A stream that was made again numbers its records anew.
     positions = before.positions if born == before.born or not before.born else {}
     window = read_window(client, stream, positions, before.start, read=read, stop=stop)
     lost = lost_words(stream, table, before, now, born, hours, window.lost)
+    # A round that brought nothing keeps no manifest, save one an hour.
     if window.positions == before.positions and not lost and not _is_due(before, now):
         return replace(before, files=(), records=0, doubts=(), is_full=window.is_full)
     before = replace(before, born=born, is_lost=before.is_lost or bool(lost))
     ask = lambda names: _destined(stream, sorted({*names, table.name}))
     index = index or WindowIndex(store, folder)
-    how = {"key": key, "index": index, "ask": ask, "retention": timedelta(hours=hours)}
-    how |= {"odd": odd_names(format, table)}
-    manifest = stage_window(landing, table, before, window, declared, now, **how)
+    odd = odd_names(format, table)
+    kept_for = timedelta(hours=hours)
+    manifest = stage_window(landing, table, before, window, declared, now, key, index, ask, kept_for, odd)
     manifest = replace(manifest, doubts=(*filter(None, [lost]), *manifest.doubts))
     keep(store, folder, manifest)
     if manifest.number % _MANIFESTS == 0:
@@ -214,6 +223,7 @@ def _opened(place: str) -> Iterator[Mapping[str, Any]]:
     "The items of a scan or an export, once the first is there, before anything is written. Raises `BadSetting`."
     items = items_of(place)
     try:
+        # A place that cannot be read fails with its first item, before anything is written.
         head = list(islice(items, 1))
     except DmscdcError:
         raise
@@ -241,6 +251,15 @@ def _is_missing(manifest: Manifest) -> bool:
     "Whether a change is missing, or an item of before the stream."
     return bool(_gaps_of(manifest)) or any(is_unheld for *_, is_unheld in manifest.missed)
 
+# %% ../../notebooks/15_stream/07_follow.ipynb #load-key
+def _load_key(item: TableItem, key: Sequence[str], before: Manifest, place: str, source: str) -> tuple[str, ...]:
+    "The key of a first content. Raises `BadSetting` where nobody tells it."
+    source_table = place.removeprefix("dynamodb:") if place.startswith("dynamodb:") else source or item.table.name
+    named = item.key or tuple(key) or before.key or _schema_key(source_table)
+    if not named:
+        raise BadSetting(f"{item.table}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
+    return named
+
 # %% ../../notebooks/15_stream/07_follow.ipynb #addb793b
 def _load_first(
     landing: str,
@@ -261,8 +280,11 @@ def _load_first(
     if before.loaded and not is_again and not before.loading and place in ("", before.loaded, *before.loads):
         return before
     place = place or before.loading
-    table, folder = item.table, index.above
-    store, listing = open_store(lake), open_landing(landing).files(table)
+    table = item.table
+    folder = index.above
+    store = open_store(lake)
+    listing = open_landing(landing).files(table)
+    # All staged changes come on top of an export, so none of them may be missing.
     if not is_scan and (before.is_lost or before.cleaned):
         lost = f"files up to {before.cleaned} are deleted" if before.cleaned else "records of the stream were lost"
         raise BadSetting(
@@ -272,13 +294,21 @@ def _load_first(
     if not before.number and (existing := [*listing.load, *listing.changes]):
         words = f"{table}: the landing has files of it, like {existing[0].path}, and no window of the stream was read"
         raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
-    begun, old_files = time.time(), index.files()
+    # A scan begins after the last window was read, so it has all that was staged.
+    begun = time.time()
+    old_files = index.files()
     items = _opened(place)
+    # A manifest says that writing was begun: a process that dies before the next one begins it again.
     if before.loading != place:
-        begins = before.start or start_from(start, datetime.now(timezone.utc).isoformat())
-        is_first = not before.number
-        before = replace(before, number=before.number + 1, start=begins, read_at=time.time(), loading=place, files=())
-        before = replace(before, is_watched=before.is_watched or is_first)
+        before = replace(
+            before,
+            number=before.number + 1,
+            start=before.start or start_from(start, datetime.now(timezone.utc).isoformat()),
+            read_at=time.time(),
+            loading=place,
+            files=(),
+            is_watched=before.is_watched or not before.number,
+        )
         keep(store, folder, before)
     _drop_load(landing, table)  # of a process that died, or of an earlier load
     moment = round(begun * 1e6) if is_scan else before.number
@@ -294,12 +324,21 @@ def _load_first(
     if is_scan:
         index.forget(old_files)
     if item.position and files:  # it is in the lake already
+        # A scan has the changes that were staged before it; an export lies beneath them.
         changes = Reload.SUPERSEDE if before.loading.startswith("dynamodb:") else Reload.KEEP
         open_state(state, landing).instruct(table, {"kind": Instruct.RELOAD, "changes": changes})
-    done = {"columns": {**before.columns, **columns}, "loading": "", "loaded": before.loading, "is_lost": False}
-    done |= {"loads": tuple(dict.fromkeys([*before.loads, before.loading]))}
-    done |= {"loaded_at": round(time.time() * 1e6), "missed": (), "more_missed": 0}
-    loaded = replace(before, number=before.number + 1, **done)
+    loaded = replace(
+        before,
+        number=before.number + 1,
+        columns={**before.columns, **columns},
+        loading="",
+        loaded=before.loading,
+        loads=tuple(dict.fromkeys([*before.loads, before.loading])),
+        loaded_at=round(time.time() * 1e6),
+        is_lost=False,
+        missed=(),
+        more_missed=0,
+    )
     keep(store, folder, loaded)
     return loaded
 
@@ -313,7 +352,9 @@ def clean_staged(
     "Delete staged change files that were applied so many days of the table's time ago, and old manifests."
     if days < (least := _SPARE + hours / 24):
         raise BadSetting(f"staged files are kept for at least {least:g} days, because late changes come; not {days:g}")
-    store, staging = open_store(lake), open_landing(landing)
+    store = open_store(lake)
+    staging = open_landing(landing)
+    # Downwards, until one is gone: all below it were deleted before.
     for number in range(store.last(folder) - _MANIFESTS, 0, -1):
         name = f"{folder}/{number:012d}.json"
         if name not in store.list(folder):
@@ -321,13 +362,12 @@ def clean_staged(
         store.delete(name)
     if not (item.position and item.position.last):
         return 0
-    edge = parse_name(item.position.last.rpartition("/")[2]).stamp - timedelta(days=days)
+    edge = closed_at(item.position.last.rpartition("/")[2]) - timedelta(days=days)
     paths = [file.path for file in staging.files(table).changes if file.stamp < edge]
     if paths:  # said before, as an export that lies beneath them would come up again
         before = newest(store, folder)
-        keep(
-            store, folder, replace(before, number=before.number + 1, records=0, files=(), doubts=(), cleaned=paths[-1])
-        )
+        number = before.number + 1
+        keep(store, folder, replace(before, number=number, records=0, files=(), doubts=(), cleaned=paths[-1]))
     for path in paths:
         files, place = fs_and_path(staging.url(table, path))
         files.delete_file(place)
@@ -335,10 +375,17 @@ def clean_staged(
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #111d3ec7
 class Applied(Protocol):
-    "What became of a window."
+    "What became of a window: a dataclass, so that words can be added to it."
 
-    verdict: str  # ok, nothing, busy, attention, failed, refused
-    words: str
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def verdict(self) -> str:
+        "A word of `Verdict`."
+
+    @property
+    def words(self) -> str:
+        "The verdict in a sentence."
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #2efed118
 @contextmanager
@@ -351,6 +398,7 @@ def kept_servers(
 
         @contextmanager
         def reuse(format: str, **settings: Any) -> Iterator[SparkServer]:
+            # A server that has ended is replaced.
             if format not in live or live[format].poll() is not None:
                 live[format] = stack.enter_context(start(format, **settings))
             yield live[format]
@@ -417,16 +465,18 @@ def _count(number: int, noun: str) -> str:
 # %% ../../notebooks/15_stream/07_follow.ipynb #b920f097
 def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[str]:
     "What a person must know as long as later records have not settled it."
-    doubts, like = [], [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
+    doubts = []
     anew = _load_command(stream, table, manifest)
-    if names := {change.name: change for change in like}:
+    open_changes = [change_from(text.encode(), shard, number) for shard, number, text in manifest.open]
+    if names := {change.name: change for change in open_changes}:
         like_this = key_in_words(next(iter(names.values())).key)
         doubts.append(
             f"{_MOMENT} ({_count(len(names), 'item')}, like {like_this}); the one that "
             "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
             "microseconds"
         )
-    unheld, gaps = [words for *_, words, _, is_unheld in manifest.missed if is_unheld], _gaps_of(manifest)
+    unheld = [words for *_, words, _, is_unheld in manifest.missed if is_unheld]
+    gaps = _gaps_of(manifest)
     if count := len(unheld) + bool(unheld) * manifest.more_missed:
         reason = "DynamoDB had items before the stream began"
         if manifest.loaded:
@@ -450,8 +500,25 @@ def _note(state: str, landing: str, table: TableRef, progress: dict[str, Any], n
     "Keep with the table how far its stream was read, and what a person must know."
     store = open_state(state, landing)
     old_doubts = (store.get(table) or TableItem(table)).status.get("doubts") or ()
+    # Doubts that later records settle are said anew with each window, others stay until a person accepts them.
     doubts = [*(doubt for doubt in old_doubts if not any(begin in doubt for begin in _SETTLED)), *new_doubts]
     store.note_run(table, {"stream": progress, **({"doubts": doubts} if doubts != list(old_doubts) else {})})
+
+# %% ../../notebooks/15_stream/07_follow.ipynb #note-window
+def _note_window(
+    state: str, landing: str, stream: str, item: TableItem, before: Manifest, manifest: Manifest
+) -> list[str]:
+    "Keep with the table what a window has brought, unless it is noted. Returns what a person must know of it."
+    noted = (item.status.get("stream") or {}).get("window", 0)  # less, where a process died before its note
+    if not manifest.doubts and manifest.number <= noted:
+        return []
+    standing = standing_doubts(stream, item.table, manifest)
+    # What was said of the window before, and is noted no more, a person has accepted.
+    if standing == standing_doubts(stream, item.table, before):
+        standing = [doubt for doubt in item.status.get("doubts") or () if doubt in standing]
+    new_doubts = [*manifest.doubts, *standing]
+    _note(state, landing, item.table, seen_of(stream, manifest), new_doubts)
+    return new_doubts
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #6a034f8d
 def _still_open(
@@ -470,6 +537,7 @@ def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[
     if done.verdict != Verdict.REFUSED or not manifest.bad:
         return done
     way = f"{Advice.SET(table, '--bad-rows aside')}, then this command again"
+    # The report names the bad row; the stream's own words say which record it was.
     say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
     return replace(done, words=f"{done.words}. {helps}")
 
@@ -498,7 +566,9 @@ def follow(
     client: Any = None,  # of Kinesis; None: by the usual configuration of AWS
 ) -> Applied:  # of the last round that applied something, or of the first
     "Read, stage and apply until stopped; a window that fails ends it. Raises `Busy`, `BadSetting` and others."
-    ref, stop, client = TableRef.parse(table), stop or threading.Event(), client or client_of(stream)
+    ref = TableRef.parse(table)
+    stop = stop or threading.Event()
+    client = client or client_of(stream)
     done: Applied | None = None
     folder = manifests_of(stream, ref)
     index = WindowIndex(open_store(lake), folder)
@@ -507,35 +577,33 @@ def follow(
         item = _item_of(state, landing, ref, key, partition)
         before = newest(open_store(lake), folder)
         if load or before.loading:
-            place = load or before.loading
-            source_table = place.removeprefix("dynamodb:") if place.startswith("dynamodb:") else source or ref.name
-            named = item.key or tuple(key) or before.key or _schema_key(source_table)
-            if not named:
-                raise BadSetting(f"{ref}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
-            key = key or named
+            load_key = _load_key(item, key, before, load or before.loading, source)
+            key = key or load_key
             new = item if item.key else replace(item, format=format)
-            before = _load_first(landing, lake, state, before, index, new, load, start, named)
-        options = {"key": item.key or tuple(key), "source": source, "metadata": metadata, "spark": spark and spark()}
-        options["format"] = item.format if item.key else format
+            before = _load_first(landing, lake, state, before, index, new, load, start, load_key)
         manifest = stage_next(
-            client, stream, ref, landing, lake, item.columns, start, stop=stop, index=index, **options
+            client,
+            stream,
+            ref,
+            landing,
+            lake,
+            item.columns,
+            start,
+            key=item.key or tuple(key),
+            source=source,
+            metadata=metadata,
+            spark=spark() if spark else None,
+            stop=stop,
+            index=index,
+            format=item.format if item.key else format,
         )
         if manifest.number:
             named = tuple(key) or _in_schema_order(manifest.key, manifest.source)
             item = _with_key(state, landing, item, named, partition, format)
-        standing = standing_doubts(stream, ref, manifest)
-        noted = (item.status.get("stream") or {}).get("window", 0)  # less, where a process died before its note
-        new_doubts: list[str] = []
-        if manifest.doubts or manifest.number > noted:
-            is_said = standing == standing_doubts(stream, ref, before)  # and may have been accepted
-            repeated = (
-                [doubt for doubt in item.status.get("doubts") or () if doubt in standing] if is_said else standing
-            )
-            new_doubts = [*manifest.doubts, *repeated]
-            _note(state, landing, ref, seen_of(stream, manifest), new_doubts)
+        new_doubts = _note_window(state, landing, stream, item, before, manifest)
         say(f"{table}: {_read_words(stream, manifest)}")
-        is_first = not done
-        if item.key and manifest.number and (manifest.records or is_first or done.verdict == Verdict.BUSY):
+        is_first = done is None
+        if item.key and manifest.number and (manifest.records or done is None or done.verdict == Verdict.BUSY):
             done = _refusal(apply(), manifest, ref, say)
             done = _still_open(done, state, landing, ref, seen_of(stream, manifest), new_doubts)
         elif manifest.bad and not item.key:  # and nothing else was ever read, so not even the key is known
@@ -548,6 +616,7 @@ def follow(
             count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])
             say(f"{table}: {count:,} staged file{'s' * (count != 1)} older than {days:g} days deleted")
         done = done or Outcome(table, Verdict.NOTHING, "the stream holds nothing yet")
+        # While a window cannot be applied nothing more is read: the stream keeps it longer than we could.
         if done.verdict in NOT_DONE or drain and not manifest.is_full:
             return done
         at_once = drain or manifest.is_full
@@ -568,12 +637,14 @@ def follow_stream(
     fetch: str = "auto",  # who reads the shards: here, spark; auto: Spark above `_MANY` shards
     client: Any = None,  # of Kinesis; None: by the usual configuration of AWS
     **options: Any,  # see `follow`
-) -> Outcome:
+) -> Applied:
     "Follow a stream by passes, with a report of each window that changed something. Raises what `follow` raises."
-    places, hard = (config.landing, config.lake, config.state), hard or threading.Event()
+    places = (config.landing, config.lake, config.state)
+    hard = hard or threading.Event()
     if fetch not in ("auto", "here", "spark"):
         raise BadSetting(f"shards are read here, by spark, or auto, not by {fetch!r}")
-    client, sessions = client or client_of(stream), {}
+    client = client or client_of(stream)
+    sessions: dict[str, SparkSession] = {}
     by_spark = fetch == "spark" or fetch == "auto" and len(shards_of(client, stream)) > _MANY
     with kept_servers() as start:
         servers = Servers(config, start=start, stop=hard)
@@ -591,9 +662,8 @@ def follow_stream(
         except (BadSetting, Busy):  # nothing was done, and who typed it is told
             raise
         except Exception as error:
-            reason = (
-                str(error) if isinstance(error, DmscdcError) else code_of(error) or f"{type(error).__name__}: {error}"
-            )
+            reason = code_of(error) or f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, DmscdcError) else reason
             with suppress(DmscdcError):
                 show_failure(config, TableRef.parse(table), f"the stream {stream} cannot be followed: {reason}")
             raise

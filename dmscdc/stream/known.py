@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..capture.items import bytes_text
-from ..storage.log_store import LogStore
+from ..storage.log_store import AnyLogStore
 from .records import Change, Link, before_of, event_of, name_of, print_of, text_print
 
 # %% auto #0
@@ -44,13 +44,10 @@ def lines_of_items(
     moment: int,  # microseconds since 1970: when the scan began; of an export a number beneath all
 ) -> np.ndarray:
     "What is kept of a first content."
-    texts = (
-        {attribute: {kind: bytes_text(value) for kind, value in typed.items()} for attribute, typed in item.items()}
-        for item in items
-    )
-    lines = [
-        (text_print(name_of({name: item[name] for name in key})), moment, 0, print_of(item), 0, 0) for item in texts
-    ]
+    lines = []
+    for item in map(bytes_text, items):
+        name = name_of({attribute: item[attribute] for attribute in key})
+        lines.append((text_print(name), moment, 0, print_of(item), 0, 0))
     return np.array(lines, LINE)
 
 # %% ../../notebooks/15_stream/04_known.ipynb #2af18f0f
@@ -62,8 +59,10 @@ def _in_order(lines: np.ndarray) -> np.ndarray:
 class WindowIndex:
     "The lines of the windows of one stream and table."
 
-    def __init__(self, store: LogStore, folder: str):  # of the lake; the folder of the manifests
-        self.store, self.above, self.folder = store, folder, f"{folder}/known"
+    def __init__(self, store: AnyLogStore, folder: str):  # of the lake; the folder of the manifests
+        self.store = store
+        self.above = folder
+        self.folder = f"{folder}/known"
         self._read: dict[str, np.ndarray] = {}
         self._taken: set[str] = set()  # files whose lines are in `_sorted`
         self._sorted: list[np.ndarray] = []
@@ -71,6 +70,7 @@ class WindowIndex:
     def add(self, window: int, lines: np.ndarray) -> None:
         "Keep the lines of a window."
         if len(lines):
+            # Window and times stand in the name, so a question opens only files that reach its moments.
             name = f"{self.folder}/{window:012d}-{lines['at'].min()}-{lines['at'].max()}-{secrets.token_hex(4)}.npy"
             buffer = io.BytesIO()
             np.save(buffer, lines, allow_pickle=False)
@@ -87,6 +87,7 @@ class WindowIndex:
 
     def links(self, moments: Iterable[tuple[int, str]]) -> dict[tuple[int, str], list[Link]]:  # time and item's name
         "What was staged of these items in these moments."
+        # Lines have fingerprints of names, so answers are given back under the names that were asked for.
         wanted = {(moment, text_print(name)): (moment, name) for moment, name in moments}
         links: dict[tuple[int, str], list[Link]] = {}
         if not wanted:
@@ -100,8 +101,10 @@ class WindowIndex:
 
     def before(self, name: str, moment: int) -> tuple[int, int] | None:  # its time, and the item's fingerprint
         "The newest change of an item before a moment."
-        key, best = text_print(name), (0, 0, 0)
+        key = text_print(name)
+        best = (0, 0, 0)
         for lines in self._files(0, moment - 1):
+            # A file whose newest change is older than the best so far has nothing to add.
             if lines["at"].max() >= best[0]:
                 earlier = lines[(lines["key"] == key) & (lines["at"] < moment)]
                 best = max([best, *zip(*(earlier[part].tolist() for part in ("at", "tie", "after")))])
@@ -116,6 +119,7 @@ class WindowIndex:
         self._take(window)
         is_known, moment, tie, after = (np.zeros(len(lines), kind) for kind in (bool, "i8", "i8", "i8"))
         for staged in self._sorted:
+            # All lines are looked up at once: each with the span of its item among the sorted ones.
             begin, end = (np.searchsorted(staged["key"], lines["key"], side) for side in ("left", "right"))
             count = end - begin
             is_known |= count > 0
@@ -124,9 +128,11 @@ class WindowIndex:
             earlier = (staged["at"][place] < lines["at"][which]) | (
                 (staged["at"][place] == lines["at"][which]) & (staged["tie"][place] < lines["tie"][which])
             )
-            which, candidates = which[earlier], staged[place[earlier]]
+            which = which[earlier]
+            candidates = staged[place[earlier]]
             is_last = np.append(which[1:] != which[:-1], True)[: len(which)]  # of each, as `staged` is sorted
-            which, candidates = which[is_last], candidates[is_last]
+            which = which[is_last]
+            candidates = candidates[is_last]
             newer = (candidates["at"] > moment[which]) | (
                 (candidates["at"] == moment[which]) & (candidates["tie"] > tie[which])
             )
@@ -154,15 +160,19 @@ class WindowIndex:
         "Delete files: a scan was loaded that their lines are older than, or one that came to nothing."
         for name in files:
             self.store.delete(name)
-        self._read, self._taken, self._sorted = {}, set(), []
+        self._read = {}
+        self._taken = set()
+        self._sorted = []
 
     def _take(self, window: int) -> None:
         "Sort what was staged and is not in `_sorted` yet into it: arrays, each at least twice as long as the next."
         new = [name for name in sorted(self.store.list(self.folder)) if name not in self._taken]
         for name in new:
+            # What a process staged that died before its manifest belongs to a window that is read again.
             if int(name.rpartition("/")[2].split("-")[0]) <= window:
                 self._taken.add(name)
                 self._sorted.append(_in_order(np.load(io.BytesIO(self.store.read(name)), allow_pickle=False)))
+            # Arrays that grow by doubling are merged seldom, so a window costs little however many came before it.
             while len(self._sorted) > 1 and len(self._sorted[-1]) * 2 > len(self._sorted[-2]):
                 self._sorted[-2:] = [_in_order(np.concatenate(self._sorted[-2:]))]
 

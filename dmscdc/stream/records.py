@@ -17,7 +17,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Optional
 from zlib import crc32
 
 from ..errors import BadSetting, UnknownTable, Unreadable
@@ -81,10 +81,9 @@ def micros(time: int | float, precision: str = "") -> int:
     "A creation time in microseconds since 1970. Raises `ValueError`."
     if isinstance(time, bool) or not isinstance(time, (int, float)) or not 0 < time < 10**18:
         raise ValueError(f"its time is {time!r}")
-    unit = {"MICROSECOND": 1, "MILLISECOND": 1_000}.get(precision) or next(
-        factor for low, factor in _UNITS if time >= low
-    )
-    moment = round(time * unit)
+    # A field says the unit in records since January 2024; in older ones the number of digits tells.
+    by_digits = next(factor for low, factor in _UNITS if time >= low)
+    moment = round(time * {"MICROSECOND": 1, "MILLISECOND": 1_000}.get(precision, by_digits))
     if not _SANE[0] <= moment < _SANE[1]:
         raise ValueError(f"its time, {time!r} {precision}, is not between 2000 and 2100")
     return moment
@@ -94,6 +93,7 @@ def _table_of(record: Mapping[str, Any]) -> str:
     "The table that a record names; empty for none. Raises `ValueError`."
     named = record.get("tableName")
     if named is None and isinstance(record.get("eventSourceARN"), str):
+        # Records that came through EventBridge Pipes or an emulator name the table in the address of its stream.
         match = re.search(r":table/([^/]+)", record["eventSourceARN"])
         return match[1] if match else ""
     if not isinstance(named, (str, type(None))):
@@ -103,17 +103,23 @@ def _table_of(record: Mapping[str, Any]) -> str:
 # %% ../../notebooks/15_stream/01_records.ipynb #fb3fb990
 def _of_dynamodb(record: Mapping[str, Any], number: str, text: str) -> Change:
     "A change of an item. Raises `KeyError` and others for what is none."
-    body, op = record["dynamodb"], _OPS[record["eventName"]]
+    op = _OPS[record["eventName"]]
+    body = record["dynamodb"]
     moment = micros(body["ApproximateCreationDateTime"], body.get("ApproximateCreationDateTimePrecision", ""))
-    told_number = str(body.get("SequenceNumber") or "")  # of a table's own stream; an emulator may have texts there
-    count = int(told_number) if told_number.isdecimal() and len(told_number) < 200 else 0
-    keys, new, old_image = (body["Keys"], body.get("NewImage") or {}, body.get("OldImage") or {})
+    source_number = str(body.get("SequenceNumber") or "")  # of a table's own stream; an emulator may have texts there
+    count = int(source_number) if source_number.isdecimal() and len(source_number) < 200 else 0
+    keys = body["Keys"]
+    new = body.get("NewImage") or {}
+    old_image = body.get("OldImage") or {}
     for image in (keys, new):
         check_item(image)
-    if not keys or not isinstance(old_image, dict):
-        raise ValueError(f"its key is {keys!r}" if not keys else "its old image is no item")
+    if not keys:
+        raise ValueError(f"its key is {keys!r}")
+    if not isinstance(old_image, dict):
+        raise ValueError("its old image is no item")
     if odd := [name for name, typed in keys.items() if next(iter(typed)) not in ("S", "N", "B")]:
         raise ValueError(f"its key has {odd[0]} as {str(keys[odd[0]])[:50]}; a key is a text, a number or bytes")
+    # Keys are compared as texts, so one number has one text.
     keys = {name: {"N": _digits(value["N"])} if "N" in value else value for name, value in keys.items()}
     return Change(
         op, keys, new, old_image, moment, int(number), count, _table_of(record), {**body, **record}, text=text
@@ -126,6 +132,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 
 def _digits(number: str) -> str:
     "A number as DynamoDB compares it: 1.0 is 1, 1E2 is 100. Raises `ValueError`."
+    # Most numbers are whole and are plain already.
     if number.isascii() and number.isdigit() and len(number) <= 38 and (number[0] != "0" or number == "0"):
         return number
     if not _NUMBER.fullmatch(number):  # Python's own numbers may have blanks, underscores and digits of other scripts
@@ -159,6 +166,7 @@ _FITS: dict[str, Callable[[Any], Any]] = {
 # %% ../../notebooks/15_stream/01_records.ipynb #4302f56b
 def _check(name: str, typed: Any, depth: int = 0) -> None:
     "Raise `ValueError` for what is no attribute."
+    # What came another way through somebody's program may be anything.
     if type(typed) is not dict or len(typed) != 1:
         raise ValueError(f"the attribute {name} is {str(typed)[:50]!r}, without a type")
     ((kind, value),) = typed.items()
@@ -206,17 +214,16 @@ def _keys_of(message: Mapping[str, Any]) -> Sequence[str]:
 def _of_dms(message: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
     "A change of a row. Raises `KeyError` and others for what is none."
     about = message["metadata"]
-    row, before = (
-        {column: _typed(value) for column, value in (message.get(part) or {}).items()}
-        for part in ("data", "before-image")
-    )
+    row = {column: _typed(value) for column, value in (message.get("data") or {}).items()}
+    before = {column: _typed(value) for column, value in (message.get("before-image") or {}).items()}
+    # Columns that are null may be left out, and a key comes only by its names.
     table = ".".join(filter(None, [about.get("schema-name"), about["table-name"]]))
     time = datetime.fromisoformat(about["timestamp"].replace("Z", "+00:00"))
     op = "" if about["record-type"] == "control" else _DMS_OPS[about["operation"]]
-    keys = {} if not op else {name: row[name] for name in key or _keys_of(message)}
+    keys = {name: row[name] for name in key or _keys_of(message)} if op else {}
     control = {"control": message["control"]} if "control" in message else {}
-    told_at = round(time.timestamp() * 1e6)
-    return Change(op, keys, row, before, told_at, int(number), 0, table, {**about, **control}, True)
+    moment = round(time.timestamp() * 1e6)
+    return Change(op, keys, row, before, moment, int(number), 0, table, {**about, **control}, True)
 
 # %% ../../notebooks/15_stream/01_records.ipynb #abff8da1
 def change_from(
@@ -228,7 +235,9 @@ def change_from(
     "Read a record. Raises `Unreadable`, which names shard and number, whatever it holds; `UnknownTable` without a key."
     try:
         text = data.decode()
-        if "metadata" in (parsed := json.loads(text)):
+        parsed = json.loads(text)
+        if "metadata" in parsed:
+            # Values of DMS are plain JSON, whose numbers must keep all their digits.
             change = _of_dms(json.loads(text, parse_int=Decimal, parse_float=Decimal), number, key)
         else:
             change = _of_dynamodb(parsed, number, text)
@@ -249,9 +258,11 @@ def _canonical(typed: Any) -> Any:
     if kind == "N":
         return {kind: _digits(value)}
     if kind in ("B", "BS"):
+        # The same bytes may be written as Base64 in several ways.
         plain = [base64.b64encode(base64.b64decode(member)).decode() for member in (value if kind == "BS" else [value])]
         return {kind: sorted(plain)}
     if kind in ("SS", "NS"):
+        # A set has no order, and 1.0 is 1.
         return {kind: sorted(map(_digits, value) if kind == "NS" else value)}
     if kind == "L":
         return {kind: list(map(_canonical, value))}
@@ -270,6 +281,7 @@ def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
     if not item:
         return 0
     try:
+        # Only a fingerprint of a state is needed, and most items are plain already.
         if not all(map(_is_plain, item.values())):
             item = {name: _canonical(typed) for name, typed in item.items()}
         return _print(marshal.dumps(sorted(item.items()), 0))  # the fastest way to bytes; 0: the same in all Pythons
@@ -314,22 +326,39 @@ def event_of(change: Change) -> int:
     "The checksum of a change's eventID."
     return crc32(str(change.about.get("eventID")).encode(errors="replace"))
 
+# %% ../../notebooks/15_stream/01_records.ipynb #step-of
+_Step = tuple[Link, Optional[Change]]  # what is kept of a change; the change, where it is new
+
+
+def _facts(link: Link) -> tuple[int, int, int]:
+    "By what a record is known that comes twice."
+    return link.before, link.after, link.event
+
 # %% ../../notebooks/15_stream/01_records.ipynb #f499afed
 def _path(steps: Sequence[tuple[int, int]], prior: int | None) -> list[int] | None:  # the state before
     "The order in which all steps are a path; None where there is none, or where it may begin elsewhere."
-    leave, balance = defaultdict(list), Counter[int]()
+    # Each change is a step between two states of the item, and a path takes every step once (Hierholzer's algorithm).
+    leave: defaultdict[int, list[int]] = defaultdict(list)
+    balance = Counter[int]()
     for place, (before, after) in reversed(list(enumerate(steps))):
         leave[before].append(place)
         balance[before] += 1
         balance[after] -= 1
     begins = [state for state, surplus in balance.items() if surplus > 0]
+    # A path has one state that is left once more than it is reached, or none where it ends as it began.
     if len(begins) > 1 or begins and balance[begins[0]] > 1:
         return None
     if begins and prior in balance and prior != begins[0] and len(steps) > 1:
         return None  # a step is missing, and may lead back
+    # A circle may begin anywhere, unless the state before it is known.
     if not begins and prior not in balance and len(balance) > 1:
         return None
-    path, walk = [], [(begins[0] if begins else prior if prior in balance else steps[0][0], -1)]
+    if begins:
+        begin = begins[0]
+    else:
+        begin = prior if prior is not None and prior in balance else steps[0][0]
+    path: list[int] = []
+    walk = [(begin, -1)]
     while walk:
         state, step = walk[-1]
         if leave[state]:
@@ -342,17 +371,49 @@ def _path(steps: Sequence[tuple[int, int]], prior: int | None) -> list[int] | No
 
 # %% ../../notebooks/15_stream/01_records.ipynb #29441c19
 def _ends_alike(
-    unique: Sequence[tuple[Link, Change | None]],  # each step once
-    steps: Sequence[tuple[Link, Change | None]],
+    unique: Sequence[_Step],  # each step once
+    steps: Sequence[_Step],
     path: Sequence[int],  # through `some`
     prior: int | None,
 ) -> bool:
     "Whether the item ends alike if steps without an eventID that look the same are one, and if they are several."
+    # An eventID tells whether a record came twice; only without one is it open.
     if len(unique) == len(steps) or any(link.event != _NO_EVENT for link, _ in steps):
         return True
     states = [(link.before, link.after) for link, _ in steps]
     full_path = _path(states, prior)
     return full_path is None or states[full_path[-1]][1] == unique[path[-1]][0].after
+
+# %% ../../notebooks/15_stream/01_records.ipynb #as-path
+def _as_path(
+    steps: Sequence[_Step],
+    prior: int | None,  # fingerprint of the item before them; None: nobody knows it
+    is_complete: bool,  # then there was none
+) -> tuple[list[_Step], bool]:  # is that sure
+    "Steps as a path through states of the item; as they came where there is none."
+    is_told = all(link.before != UNTOLD for link, _ in steps) or len({_facts(link) for link, _ in steps}) == 1
+    if not is_told:
+        return list(steps), False
+    # Records that differ in nothing but their events are two changes, unless no path takes both.
+    for identity in (_facts, lambda link: (link.before, link.after)):
+        unique = list({identity(step[0]): step for step in reversed(steps)}.values())[::-1]
+        states = [(link.before, link.after) for link, _ in unique]
+        path = _path(states, prior)
+        if path is None and prior is None and is_complete:
+            path = _path(states, 0)
+        if path is not None:
+            return [unique[place] for place in path], _ends_alike(unique, steps, path, prior)
+    return list(steps), False
+
+# %% ../../notebooks/15_stream/01_records.ipynb #chain-of
+@dataclass(frozen=True)
+class _Chain:
+    "New changes of an item in one moment."
+
+    changes: list[Change]  # in order
+    is_sure: bool
+    after: int  # the item's fingerprint behind them
+    is_circle: bool = False  # the item is as it was before them
 
 # %% ../../notebooks/15_stream/01_records.ipynb #504c7832
 def _chained(
@@ -360,76 +421,74 @@ def _chained(
     staged: Sequence[Link],
     prior: int | None,  # fingerprint of the item before them; None: nobody knows it
     is_complete: bool,  # then there was none
-) -> tuple[list[Change], bool, int, bool]:
-    "New changes of an item in one moment in order; whether that is sure; the item's fingerprint then; if as before."
+) -> _Chain:
+    "New changes of an item in one moment, in order."
     arrivals = sorted(changes, key=lambda arrival: (arrival.count, arrival.number))
     if arrivals[0].count:
         arrivals = list({arrival.count: arrival for arrival in arrivals}.values())
+        # The source's own number orders its changes, as far as a change sequence has room for it.
         ties = [arrival.tie_of_count for arrival in arrivals]
-        return arrivals, ties == sorted(ties), print_of(arrivals[-1].item), False
+        return _Chain(arrivals, ties == sorted(ties), print_of(arrivals[-1].item))
     links = list(map(link_of, arrivals))
-    facts = lambda link: (link.before, link.after, link.event)
-    anew = {facts(link) for link, arrival in zip(links, arrivals) if arrival.again}
-    standing = [link for link in staged if facts(link) not in anew]
-    repeated = set(map(facts, standing))
-    steps: list[tuple[Link, Change | None]] = [(link, None) for link in standing]
-    steps += [(link, arrival) for link, arrival in zip(links, arrivals) if facts(link) not in repeated]
-    order, is_sure = steps, False
-    is_told = all(link.before != UNTOLD for link, _ in steps) or len({facts(link) for link, _ in steps}) == 1
-    for identity in (facts, lambda link: (link.before, link.after)):
-        unique = list({identity(step[0]): step for step in reversed(steps)}.values())[::-1]
-        states = [(link.before, link.after) for link, _ in unique]
-        path = _path(states, prior)
-        if path is None and prior is None and is_complete:
-            path = _path(states, 0)
-        if path is not None and is_told:
-            order, is_sure = [unique[place] for place in path], _ends_alike(unique, steps, path, prior)
-            break
+    # A change that is looked at again is one step, not two: the line that is kept of it gives way.
+    anew = {_facts(link) for link, arrival in zip(links, arrivals) if arrival.again}
+    standing = [link for link in staged if _facts(link) not in anew]
+    repeated = set(map(_facts, standing))
+    steps: list[_Step] = [(link, None) for link in standing]
+    steps += [(link, arrival) for link, arrival in zip(links, arrivals) if _facts(link) not in repeated]
+    order, is_sure = _as_path(steps, prior, is_complete)
+    # A new change is the item's last only where its place lets it stand behind all that is staged.
     newest = max((link.tie for link, change in order if not change), default=0)
     is_sure = is_sure and (order[-1][1] is not None or order[-1][0].tie == newest)
     ordered: list[Change] = []
     for place, (_, change) in enumerate(order):
+        # A new change that belongs before staged ones takes the place just before the first of them.
         behind = [link.tie for link, new in order[place:] if new is None]
         if change:
             ordered.append(replace(change, tie=min(behind) - 1) if behind and is_sure else change)
-    return ordered, is_sure, order[-1][0].after, order[0][0].before == order[-1][0].after
+    after = order[-1][0].after
+    return _Chain(ordered, is_sure, after, order[0][0].before == after)
 
 # %% ../../notebooks/15_stream/01_records.ipynb #20487805
 def in_order(
     changes: Iterable[Change],
     staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item
-    newest_before: Callable[[str, int], tuple[int, int] | None] = lambda name, moment: (
-        None
-    ),  # its newest change before: at, state
+    newest_before: Callable[[str, int], tuple[int, int] | None] | None = None,  # an item's newest change: at, state
     is_complete: bool = True,  # an item that is not known was not there
 ) -> tuple[list[Change], list[Change], list[Change]]:  # and those whose order is not sure; whose an older one may turn
     "Changes by time; of one item and moment as their images say; each once. DMS's are as the stream has them."
-    changes, staged = list(changes), staged or {}
-    if changes and changes[0].kept_order:
-        return sorted(changes, key=lambda change: change.number), [], []
+    staged = staged or {}
+    arrivals = sorted(changes, key=lambda change: change.number)
+    # The changes of a row have one partition key, so DMS's messages lie in one shard, in their order.
+    if arrivals and arrivals[0].kept_order:
+        return arrivals, [], []
     groups: dict[tuple[int, str], list[Change]] = {}
-    for change in sorted(changes, key=lambda change: change.number):
+    for change in arrivals:
         groups.setdefault((change.at, change.name), []).append(change)
     ordered: list[Change] = []
     unsure: list[Change] = []
     circles: list[Change] = []  # the item is afterwards as it was before, so what it was decides
     newest: dict[str, Change | tuple[int, int]] = {}  # the newest so far of each item
     for moment, name in sorted(groups):
-        group, is_sure = groups[moment, name], True
-        if group[1:] or (moment, name) in staged:
-            prior, change = newest_before(name, moment), newest.get(name)
-            now = (change.at, print_of(change.item)) if isinstance(change, Change) else change
-            if now and (prior is None or prior[0] <= now[0]):
-                prior = now
-            group, is_sure, after, is_circle = _chained(
-                group, staged.get((moment, name), ()), prior and prior[1], is_complete
-            )
-            newest[name] = moment, after
-            circles += group if is_circle and is_sure else []
-        else:
+        group = groups[moment, name]
+        # Of two changes of an item the newer one counts; only within one moment must the images tell.
+        if len(group) == 1 and (moment, name) not in staged:
             newest[name] = group[0]
-        ordered += group
-        unsure += [] if is_sure else group
+            ordered += group
+            continue
+        prior = newest_before(name, moment) if newest_before else None
+        entry = newest.get(name)
+        state = (entry.at, print_of(entry.item)) if isinstance(entry, Change) else entry
+        if state and (prior is None or prior[0] <= state[0]):
+            prior = state
+        chain = _chained(group, staged.get((moment, name), ()), prior[1] if prior else None, is_complete)
+        newest[name] = moment, chain.after
+        ordered += chain.changes
+        if not chain.is_sure:
+            unsure += chain.changes
+        # What the item was before a circle decides its order, and an older change that comes late may turn it.
+        elif chain.is_circle:
+            circles += chain.changes
     return ordered, unsure, circles
 
 # %% ../../notebooks/15_stream/01_records.ipynb #fb5fdacb
@@ -438,6 +497,7 @@ _AGGREGATED = b"\xf3\x89\x9a\xc2"  # how such a record begins
 
 def unpacked(data: bytes) -> list[bytes]:
     "The records in a record. Raises `BadSetting` where the library that reads them is missing, and `Unreadable`."
+    # DynamoDB and DMS do not pack records, but what stands between them and the stream may.
     if not data.startswith(_AGGREGATED):
         return [data]
     try:

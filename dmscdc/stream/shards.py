@@ -47,6 +47,7 @@ def _passes(error: Exception) -> bool:
     "Whether the same call may well succeed a moment later."
     if isinstance(error, (ConnectionError, TimeoutError)) or code_of(error) in _BUSY:
         return True
+    # boto3 may be missing, so its errors are known by their names.
     return any(
         kind.__module__.startswith("botocore")
         and "Connection" in kind.__name__
@@ -92,10 +93,9 @@ def readable(
     positions: Mapping[str, Mapping[str, Any]],  # by shard: `number` of its last record, and whether it is `closed`
 ) -> list[str]:
     "The shards that may be read now: not read to the end, and no parent that is."
-    listed, closed = (
-        {shard["ShardId"] for shard in shards},
-        {name for name, position in positions.items() if position.get("closed")},
-    )
+    listed = {shard["ShardId"] for shard in shards}
+    closed = {name for name, position in positions.items() if position.get("closed")}
+    # A key's older records lie in the parents of a shard, so a child waits until they are read to their ends.
     parents = {
         shard["ShardId"]: {shard.get("ParentShardId"), shard.get("AdjacentParentShardId")} & listed for shard in shards
     }
@@ -110,6 +110,7 @@ def start_from(
     if text.upper() == "TRIM_HORIZON":
         return "TRIM_HORIZON"
     try:
+        # LATEST becomes a time, else what came before the first kept position is lost if the process dies.
         return now if text.upper() == "LATEST" else datetime.fromisoformat(text).isoformat()
     except ValueError:
         choices = "trim_horizon, latest or a time like 2026-01-01T12:00:00Z"
@@ -145,21 +146,25 @@ class _Shard:
         try:
             return asked(call, f"{self.name} of {self.stream}", self.stop)
         except Exception as error:
+            # The shard, or the record at which we stood, may be gone: the stream keeps it no longer, or it is another
+            # stream.
             if code_of(error) not in _GONE:
                 raise
             return None
 
     def records(self, iterator: str, number: str) -> dict[str, Any] | None:
         "One call's answer; an old iterator is replaced."
-        shard, current = f"{self.name} of {self.stream}", iterator
+        shard = f"{self.name} of {self.stream}"
+        current: str | None = iterator
         for _ in range(_TRIES):
+            if not current:
+                return None
             try:
-                return (
-                    asked(lambda: self.client.get_records(ShardIterator=current), shard, self.stop) if current else None
-                )
+                return asked(lambda: self.client.get_records(ShardIterator=current), shard, self.stop)
             except Exception as error:
                 if code_of(error) == "TrimmedDataAccessException":
                     return None
+                # An iterator lives for five minutes, and a new one begins behind the same record.
                 if code_of(error) != "ExpiredIteratorException":
                     raise
                 current = self.begin(number)
@@ -180,6 +185,7 @@ def read_shard(
     while True:
         answer = asks.records(iterator, position["number"]) if iterator else None
         if answer is None and not position.get("lost"):  # what came behind the position is gone
+            # From the oldest record that there is; what lies between is said to be lost.
             position.update(lost=True, number="")
             iterator = asks.begin("", "TRIM_HORIZON")
             continue
@@ -189,6 +195,7 @@ def read_shard(
             position["number"] = records[-1]["SequenceNumber"]
         yield records, answer.get("MillisBehindLatest", 0) / 1000
         iterator = answer.get("NextShardIterator")
+        # The end of an open shard is an empty answer that is behind by nothing.
         if iterator and not answer.get("MillisBehindLatest") and not records:
             return
         if not iterator:
@@ -238,13 +245,17 @@ def read_part(
     stop: threading.Event | None = None,  # set it to try no more
 ) -> ShardRead:
     "Read a shard until there is no more now, until it is enough, or for some seconds."
-    now, collected, size, behind, begun = dict(before), [], 0, 0.0, time.monotonic()
-    for records, behind in read_shard(client, stream, shard, now, start, stop):
+    position = dict(before)
+    collected: list[Record] = []
+    size = 0
+    behind = 0.0
+    begun = time.monotonic()
+    for records, behind in read_shard(client, stream, shard, position, start, stop):
         collected += [(record["SequenceNumber"], record["Data"], _time_of(record)) for record in records]
         size += sum(len(record["Data"]) for record in records)
         if size >= limit or time.monotonic() - begun > _SECONDS:
-            return ShardRead(shard, tuple(collected), now, behind, False)
-    return ShardRead(shard, tuple(collected), now, behind)
+            return ShardRead(shard, tuple(collected), position, behind, False)
+    return ShardRead(shard, tuple(collected), position, behind)
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #474306a5
 # From the positions of shards, and the bytes of each at most:
@@ -281,6 +292,7 @@ def _cut(
 ) -> None:
     "Leave what came later."
     for shard, records in by_shard.items():
+        # Behind a record that is too late nothing is taken, because a shard is read in its order.
         place = next((place for place, (_, _, time) in enumerate(records) if time > edge), None)
         if place is not None:
             records[place:] = []
@@ -299,16 +311,21 @@ def read_window(
 ) -> Window:
     "Read until there is no more now, or until it is enough; then to one time of all shards."
     by_shard: dict[str, list[Record]] = {}
-    size, done, late = 0, set(), {}
-    read, shards = read or in_threads(client, stream, start, stop), shards_of(client, stream, stop)
+    late: dict[str, float] = {}
+    done: set[str] = set()
+    size = 0
+    read = read or in_threads(client, stream, start, stop)
+    shards = shards_of(client, stream, stop)
     listed = {entry["ShardId"] for entry in shards}
     now = {name: dict(position) for name, position in positions.items() if name in listed}
     missing = sorted(name for name, position in positions.items() if name not in listed and not position.get("closed"))
+    # There is no call for the newest number: a window ends where the shards have no more, or with enough.
     while size < limit and not (stop and stop.is_set()):
         if not (todo := [name for name in readable(shards, now) if name not in done]):
             break
-        size_before, asked_for = size, {name: now.get(name) or {"number": "", "closed": False} for name in todo}
-        for part in read(asked_for, max(1, (limit - size) // len(todo))):
+        size_before = size
+        begins = {name: now.get(name) or {"number": "", "closed": False} for name in todo}
+        for part in read(begins, max(1, (limit - size) // len(todo))):
             now[part.shard] = part.at
             by_shard.setdefault(part.shard, []).extend(part.records)
             size += sum(len(data) for _, data, _ in part.records)
@@ -317,9 +334,11 @@ def read_window(
                 done.add(part.shard)
         if size_before and size == size_before:
             break  # the others need not wait for a shard whose answers stay empty
+        # A shard that was read to its end may have children, which may be read now.
         if any(now[name].get("closed") for name in todo):
             shards = shards_of(client, stream, stop)
     going = [name for name in readable(shards, now) if name not in done]
+    # Shards advance together: else changes of the slow one come late, days beneath what is applied.
     if edge := min(filter(None, (_reached(name, shards, by_shard, late) for name in going)), default=0.0):
         _cut(by_shard, now, positions, edge)
     lost = [*missing, *(name for name, position in now.items() if position.pop("lost", False))]
@@ -333,9 +352,11 @@ def _reached(
     "The time to which a shard was read that is not at its end."
     if times := [time for _, _, time in by_shard.get(name, ())]:
         return max(times)
+    # It was read and brought nothing, so its own distance from the end tells.
     if name in late:
         return time.time() - late[name]
     (child,) = (shard for shard in shards if shard["ShardId"] == name)
+    # A child that was not read yet begins where its parents end.
     parents = child.get("ParentShardId"), child.get("AdjacentParentShardId")
     return max((time for parent in parents for _, _, time in by_shard.get(parent or "", ())), default=0.0)
 
@@ -348,10 +369,13 @@ class TableStream:
 
     def __init__(self, table: str, dynamodb: Any, streams: Any):  # clients of both services
         description = dynamodb.describe_table(TableName=table)["Table"]
-        self.arn, self.table = description.get("LatestStreamArn", ""), table
-        self.streams, self._empty = streams, Counter[str]()
+        self.arn = description.get("LatestStreamArn", "")
+        self.table = table
+        self.streams = streams
+        self._empty = Counter[str]()
         self._closed: set[str] = set()
-        how, disabled = f"aws dynamodb update-table --table-name {table} --stream-specification", "StreamEnabled=false"
+        how = f"aws dynamodb update-table --table-name {table} --stream-specification"
+        disabled = "StreamEnabled=false"
         way = "StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
         if not self.arn:
             raise BadSetting(f"the table {table} of DynamoDB has no stream; to give it one: {how} {way}")
@@ -397,6 +421,7 @@ class TableStream:
             for record in answer["Records"]
         ]
         self._empty[shard] = 0 if records else self._empty[shard] + 1
+        # This stream does not say how far behind an answer is: an open shard ends with some empty answers in a row.
         is_more = shard in self._closed or self._empty[shard] < _EMPTY
         following = answer.get("NextShardIterator")
         page = {"Records": records, "MillisBehindLatest": int(is_more)}

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..capture.writer import change_name
+from ..capture.writer import change_name, closed_at
 from ..errors import AlreadyExists, BadSetting, Busy, Unreadable
-from ..landing.files import TableRef, is_sound, parse_name
-from ..storage.log_store import BucketLogStore, LogStore, open_store
+from ..landing.files import TableRef, is_sound
+from ..storage.log_store import AnyLogStore, open_store
 from .stage import put_table
 
 # %% auto #0
@@ -60,17 +60,18 @@ class StagedFile:
     draft: str = ""  # where its rows lie until they are in the landing
 
 # %% ../../notebooks/15_stream/09_source.ipynb #f6326bc0
-def _newest(store: LogStore | BucketLogStore, folder: str) -> StagedFile:
+def _newest(store: AnyLogStore, folder: str) -> StagedFile:
     "The newest entry, an empty one where there is none."
     number = store.last(folder)
     return StagedFile(**json.loads(store.read(f"{folder}/{number:012d}.json"))) if number else StagedFile()
 
 # %% ../../notebooks/15_stream/09_source.ipynb #17ee08be
-def _publish(store: LogStore | BucketLogStore, landing: str, table: TableRef, staged: StagedFile) -> None:
+def _publish(store: AnyLogStore, landing: str, table: TableRef, staged: StagedFile) -> None:
     "Put the rows of an entry into the landing, unless they are there."
     if not staged.draft or staged.draft not in store.list(staged.draft.rpartition("/")[0]):
         return
     rows = pq.read_table(io.BytesIO(store.read(staged.draft)))
+    # The entry is the commit; its rows are put in place by whoever comes next.
     with suppress(FileExistsError):  # of a process that died before it deleted the draft
         put_table(landing, table, staged.name, rows)
     store.delete(staged.draft)
@@ -93,7 +94,7 @@ def _check(table: TableRef, changes: pa.Table) -> None:
 def _name_after(newest: str) -> str:
     "The name of the next change file: the time now, or the millisecond after the last one where the clock is behind."
     now = datetime.now(timezone.utc)
-    return change_name(max(now, parse_name(newest).stamp + timedelta(milliseconds=1)) if newest else now)
+    return change_name(max(now, closed_at(newest) + timedelta(milliseconds=1)) if newest else now)
 
 # %% ../../notebooks/15_stream/09_source.ipynb #a9010013
 def stage_changes(
@@ -103,6 +104,7 @@ def stage_changes(
     lake: str,  # where the positions are kept, below _dmscdc
 ) -> StagedFile | None:  # None where nothing has come
     "Write what a source has beyond the last call as a change file. Raises `BadSetting`, `Busy`, `Unreadable`."
+    # A name with a slash would lead out of its folder.
     if not all(map(is_sound, (source.name, table.schema, table.name))):
         raise BadSetting(f"{table}: the source {source.name!r} and its table name folders, and one of them is no name")
     store = open_store(lake)
@@ -117,9 +119,11 @@ def stage_changes(
     pq.write_table(records.changes, rows)
     number = newest.number + 1
     draft = f"{folder}/drafts/{number:012d}-{secrets.token_hex(6)}/rows.parquet"
+    # The rows lie beside the lake first, where no pass looks: who dies before the entry has done nothing.
     store.create(draft, rows.getvalue())
     staged = StagedFile(number, _name_after(newest.name), len(records.changes), dict(records.position), draft)
     try:
+        # Only one of two processes can create the entry, which decides.
         store.create(f"{folder}/{staged.number:012d}.json", json.dumps(asdict(staged)).encode())
     except AlreadyExists as error:
         raise Busy(f"{table}: another process reads the source {source.name}; stop one of them") from error

@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
-from ..capture.writer import arrow_type, change_name, put_file
+from ..capture.writer import arrow_type, change_name, closed_at, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, UnknownTable, Unreadable
 from ..landing.advice import Advice
-from ..landing.files import WHOLE_ROWS, TableRef, for_shell, parse_name
+from ..landing.files import WHOLE_ROWS, TableRef, for_shell
 from ..landing.joined import places_of
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
-from ..storage.log_store import LogStore
+from ..storage.log_store import AnyLogStore
 from .known import LINE, WindowIndex, lines_of
 from .records import UNTOLD, Change, change_from, in_order, unpacked
 from .shards import Window
@@ -79,7 +79,7 @@ class Manifest:
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #40cf4561
 def newest(
-    store: LogStore,  # of the lake
+    store: AnyLogStore,  # of the lake
     folder: str,  # of the manifests
 ) -> Manifest:
     "The last manifest; an empty one where there is none."
@@ -91,10 +91,11 @@ def newest(
     return Manifest(**{**facts, **lists})
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #c570db2f
-def keep(store: LogStore, folder: str, manifest: Manifest) -> None:
+def keep(store: AnyLogStore, folder: str, manifest: Manifest) -> None:
     "Create a manifest. Raises `Busy` where another reader was first."
     try:
         text = json.dumps(asdict(manifest), ensure_ascii=False)
+        # Created once: whoever comes second is another reader of this stream for this table.
         store.create(f"{folder}/{manifest.number:012d}.json", text.encode())
     except AlreadyExists as error:
         words = "another process reads this stream into this table; stop one of them"
@@ -111,7 +112,7 @@ def _images(change: Change) -> dict[str, Any]:  # typed
     if not change.kept_order:
         return {}
     old_key = {name: change.before.get(name, value) for name, value in change.key.items()}
-    return {f"BI_{name}": old_key[name] for name in old_key} if old_key != change.key else {}
+    return {f"BI_{name}": value for name, value in old_key.items()} if old_key != change.key else {}
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #ffd2771e
 def column_name(metadata: str) -> str:
@@ -131,6 +132,7 @@ def _source_of(changes: Sequence[Change], table: TableRef, named: str, ask: Call
     names = sorted({change.source for change in changes if change.source})
     if named or not names:
         return named
+    # Of several tables none is guessed.
     likely = [name for name in (str(table), table.name) if name in names]
     if source := likely[0] if likely else ask(names):
         return source
@@ -198,12 +200,15 @@ def _told_columns(control: Change) -> dict[str, str]:
 def _doubt_of(control: Change) -> str:  # "" for none
     "What a person must know of a control message."
     verb = {"drop-table": "dropped", "truncate-table": "emptied"}.get(control.about.get("operation", ""))
-    return verb and f"the source has {verb} the table {control.source}; the lake keeps its rows, until a new load" or ""
+    if not verb:
+        return ""
+    return f"the source has {verb} the table {control.source}; the lake keeps its rows, until a new load"
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #0f1c77a2
 def _key_of(changes: Sequence[Change], table: TableRef, declared: Sequence[str]) -> tuple[str, ...]:
     "The key that records name; () where there are none. Raises `BadSetting`."
     recorded = next((tuple(change.key) for change in changes if change.op and not change.kept_order), ())
+    # Folded by one of two attributes of a key, other items would vanish.
     if not recorded or not declared or set(declared) == set(recorded):
         return tuple(declared) or recorded
     names = ",".join(recorded)
@@ -252,6 +257,7 @@ def _of_other_key(
     fitting = [change for change in changes if not is_other(change)]
     if len(fitting) == len(changes):
         return fitting, ""
+    # Another key is that of another table, which was made again under the name of the first.
     stranger = next(filter(is_other, changes))
     is_alike = stranger.key.keys() == set(key)
     says = lambda names, types: ",".join(name + f" ({_KINDS[dict(types)[name]]})" * is_alike for name in names)
@@ -296,6 +302,8 @@ def _second(seconds: int) -> str:
 # %% ../../notebooks/15_stream/05_stage.ipynb #a91c79eb
 def sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
     "What orders changes of an item as text."
+    # The time at which DynamoDB made the change comes first, so the newer of two changes wins in whatever order they
+    # came.
     seconds, micros = divmod(change.at, 1_000_000)
     return f"{_second(seconds)}{micros:06d}{tie_of(change, window, place):015d}"
 
@@ -309,6 +317,7 @@ def put_table(landing: str, table: TableRef, name: str, data: pa.Table) -> None:
     "Write a change file, so that it appears complete; of several places into the first."
     landing = places_of(landing)[0]
     if not is_bucket(landing):
+        # A local file appears whole by its rename, an object by itself.
         put_file(landing, table, name, data)
         return
     bucket, prefix = split_url(landing)
@@ -328,8 +337,10 @@ def _free_name(when: datetime, names: set[str], step: int) -> str:
 # %% ../../notebooks/15_stream/05_stage.ipynb #adf8ce50
 def _late_name(oldest: int, newest: int, reaches: Mapping[str, int], names: set[str]) -> tuple[str, bool]:
     "The name of a file of older changes, before every file that may hold newer ones; whether it is to be kept in mind."
-    begins = [parse_name(name).stamp for name, reach in reaches.items() if reach >= oldest]
-    oldest_name, newest_name = change_name(moment(oldest)), change_name(moment(newest))
+    begins = [closed_at(name) for name, reach in reaches.items() if reach >= oldest]
+    oldest_name = change_name(moment(oldest))
+    newest_name = change_name(moment(newest))
+    # A pass applies a late file with all files behind it, so its name comes before each that may hold newer changes.
     is_narrow = not begins and not any(oldest_name <= name[: len(oldest_name)] < newest_name for name in names)
     when = moment(newest) if is_narrow else min([moment(oldest), *begins])
     return _free_name(when, names, -1), change_name(when) < newest_name
@@ -386,6 +397,7 @@ def _read(
         for data in parts:
             try:
                 change = change_from(data, shard, number, key)
+                # One change from the far future would make all others late.
                 if change.at > now * 1e6 + _AHEAD:
                     raise Unreadable(f"record {number} of {shard} was made in {moment(change.at):%Y}, says its time")
                 changes.append(change)
@@ -394,8 +406,41 @@ def _read(
             except UnknownTable as error:
                 keyless.append((error, {"shard": shard, "number": number, "why": str(error), **_as_text(data)}))
     if keyless and not changes:
+        # Where no message can be read without a key, a person must name it; beside others they are bad rows.
         raise keyless[0][0]
     return changes, [*unreadable, *(message for _, message in keyless)]
+
+# %% ../../notebooks/15_stream/05_stage.ipynb #moment-of
+def _moment_of(change: Change) -> tuple[int, str]:
+    "The moment of an item in which a change was made."
+    return change.at, change.name
+
+# %% ../../notebooks/15_stream/05_stage.ipynb #record-of
+def _record_of(change: Change) -> tuple[str, str, str]:  # shard, number, text
+    "A change as a manifest keeps it, to be looked at again."
+    return change.about["shard"], change.about["sequenceNumber"], change.text
+
+# %% ../../notebooks/15_stream/05_stage.ipynb #revisited-of
+def _revisited(
+    changes: Sequence[Change],
+    before: Manifest,
+    stays: int,  # from when on a change is kept
+) -> tuple[list[Change], dict[str, list[tuple[str, str, str]]]]:  # and the other records, which wait on
+    "Changes of earlier windows that may find another order by what came."
+    oldest: dict[str, int] = {}
+    for change in changes:
+        oldest[change.name] = min(change.at, oldest.get(change.name, change.at))
+    pending: dict[str, list[tuple[str, str, str]]] = {"open": [], "circles": []}
+    revisited: list[Change] = []
+    for kind, records in (("open", before.open), ("circles", before.circles)):
+        for shard, number, text in records:
+            change = replace(change_from(text.encode(), shard, number), again=True)
+            # Any change of the item may settle what is open; only an older one turns a circle.
+            if change.name in oldest and (kind == "open" or oldest[change.name] <= change.at):
+                revisited.append(change)
+            elif kind == "open" or change.at >= stays:
+                pending[kind].append((shard, number, text))
+    return revisited, pending
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #cf30daf8
 _CIRCLES = 5_000  # records that are kept because an older change may turn their order
@@ -409,51 +454,31 @@ def _in_their_order(
     stays: int,  # from when on
 ) -> tuple[list[Change], list[bool], dict[str, Any]]:  # whose place is sure; the records that are looked at again
     "Changes in their order, with those of earlier windows that may find another order now."
-    oldest: dict[str, int] = {}
-    for change in changes:
-        oldest[change.name] = min(change.at, oldest.get(change.name, change.at))
-    pending: dict[str, list[tuple[str, str, str]]] = {"open": [], "circles": []}
-    revisited: list[Change] = []
-    for kind, records in (("open", before.open), ("circles", before.circles)):
-        for shard, number, text in records:
-            change = replace(change_from(text.encode(), shard, number), again=True)
-            if change.name in oldest and (
-                kind == "open" or oldest[change.name] <= change.at
-            ):  # what came may settle or turn it
-                revisited.append(change)
-            elif kind == "open" or change.at >= stays:
-                pending[kind].append((shard, number, text))
-    late = {(change.at, change.name) for change in (*changes, *revisited) if change.at < edge and not change.kept_order}
+    revisited, pending = _revisited(changes, before, stays)
+    late = {_moment_of(change) for change in (*changes, *revisited) if change.at < edge and not change.kept_order}
     staged = index.links(late) if index else {}
     is_complete = before.is_watched or index is None
-    how = {"newest_before": index.before} if index else {}
-    ordered, unsure, circles = in_order([*changes, *revisited], staged, is_complete=is_complete, **how)
-    open_moments = {(change.at, change.name) for change in unsure}
-    # among lines that are known, by images
-    placed = {(change.at, change.name) for change in ordered if change.again or change.tie}
-    open_moments |= placed
-    is_sure = [(change.at, change.name) not in open_moments for change in ordered]
-    turning = {(change.at, change.name) for change in (*unsure, *circles)}
-    newest = {
-        change.name: change.at for change in ordered if (change.at, change.name) not in turning
-    }  # of which the order is certain
-    unsure = [
-        change for change in unsure if newest.get(change.name, 0) < change.at
-    ]  # else the table holds what came later
-    for kind, group in (("open", unsure), ("circles", circles)):
-        pending[kind] += [(change.about["shard"], change.about["sequenceNumber"], change.text) for change in group]
+    newest_before = index.before if index else None
+    ordered, unsure, circles = in_order([*changes, *revisited], staged, newest_before, is_complete)
+    # Where images have placed a change among lines that are known, its place is not sure either.
+    open_moments = {_moment_of(change) for change in unsure}
+    open_moments |= {_moment_of(change) for change in ordered if change.again or change.tie}
+    is_sure = [_moment_of(change) not in open_moments for change in ordered]
+    # A later change whose order is certain says all of its item, so the moments before it need no second look.
+    turning = {_moment_of(change) for change in (*unsure, *circles)}
+    certain = {change.name: change.at for change in ordered if _moment_of(change) not in turning}
+    pending["open"] += [_record_of(change) for change in unsure if certain.get(change.name, 0) < change.at]
+    pending["circles"] += map(_record_of, circles)
+    doubts = []
     unwatched = len(pending["circles"]) - _CIRCLES
-    doubt = (
-        (
+    if unwatched > 0:
+        doubts.append(
             f"{unwatched:,} changes of items that one moment left as they were are not kept any more: if a change from "
             "before that moment comes late, such an item may be wrong. Compare the table (dmscdc reconcile), and set "
             "the precision of its destination to microseconds"
         )
-        if unwatched > 0
-        else ""
-    )
     facts = {"open": tuple(pending["open"]), "circles": tuple(pending["circles"][-_CIRCLES:])}
-    return ordered, is_sure, {**facts, "doubts": [doubt] if doubt else []}
+    return ordered, is_sure, {**facts, "doubts": doubts}
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6992c45c
 _Ask = Callable[[Sequence[str]], str]  # which of several tables has this stream; "" where nobody knows
@@ -467,14 +492,14 @@ def _of_table(
     fitting = [change for change in changes if not source or change.source in ("", source)]
     control = [change for change in fitting if not change.op]
     foreign = Counter(change.source for change in changes if source and change.source not in ("", source))
+    # What was learnt of a column before stays: a lake's column has one type.
     columns = {name: kind for change in control for name, kind in _told_columns(change).items()} | dict(before.columns)
     key = before.key or _key_of(fitting, table, key)
     of_items = (kinds_of(change) for change in fitting if change.op and not change.kept_order)
-    kinds = before.kinds or next(
-        (item_kinds for item_kinds in of_items if {name for name, _ in item_kinds} == set(key)), ()
-    )
+    kinds = before.kinds or next((kinds for kinds in of_items if dict(kinds).keys() == set(key)), ())
     fitting, strange = _of_other_key([change for change in fitting if change.op], key, kinds)
     fitting, imageless = _with_image(fitting)
+    # Records of other tables are passed over; that none is of this one may be a wrong name.
     unseen = "" if key or before.loaded or not foreign else _unseen(source, foreign)
     if misspelt := _misspelt(fitting, before.metadata):
         unseen = f"{unseen}. {misspelt}" if unseen else misspelt
@@ -504,11 +529,14 @@ def _is_missed(
     before: Manifest,
 ) -> tuple[np.ndarray, np.ndarray]:  # is a change before it missing; is it the first we hear of its item
     "What a change says of its item before, beside what is known of that."
-    is_told, loaded = line["before"] != UNTOLD, before.loaded_at
+    is_told = line["before"] != UNTOLD
+    loaded = before.loaded_at
     is_after = (when > loaded) | (when > 0) & (line["at"] > loaded + _SKEW)  # a load shows what it is made on
+    # The table has something else than the change says of its item: a record between them is missing.
     is_gap = is_after & is_told & (line["before"] != state)
     has_begun = (when == 0) & (line["before"] != 0)
     is_gap |= has_begun & is_known & (line["at"] > loaded)
+    # The first change that is known of an item does not make it: DynamoDB had it before the stream began.
     is_new = has_begun & ~is_known
     if before.loaded.startswith("dynamodb:"):  # older ones are in the scan, or were removed before it
         is_new &= line["at"] > loaded
@@ -527,25 +555,29 @@ def _missed(
     if not before.is_watched or before.is_lost or not len(lines):  # a loss is said already
         return [], 0
     order = np.lexsort((lines["tie"], lines["at"], lines["key"]))
-    line, sure = lines[order], np.array(is_sure)[order]
+    line = lines[order]
+    sure = np.array(is_sure)[order]
     is_first = np.append(True, line["key"][1:] != line["key"][:-1])
     ends = np.append(is_first[1:], True)
     is_known, when, state = (np.ones(len(line), bool), *(np.append(0, line[name][:-1]) for name in ("at", "after")))
+    # Within the window the change before tells; only the first of each item asks what was staged.
     is_known[is_first], when[is_first], state[is_first] = index.states(line[is_first], before.number)
     is_gap, is_new = _is_missed(line, is_known, when, state, before)
+    # A change beside one whose place is not sure says nothing of what is missing.
     is_gap &= sure & (is_first | np.append(True, sure[:-1]))
     if before.loaded:  # beside a load, what was removed before it is in neither
         is_new &= ~np.isin(line["key"], line["key"][ends & (line["after"] == 0)])
-    window, words = before.number + 1, lambda place: key_in_words(changes[place].key)
+    window = before.number + 1
+    words = lambda place: key_in_words(changes[place].key)
     late = np.flatnonzero(ends & sure & (line["at"] < reached))
     missed = [entry for position in late if (entry := _behind(line[position], before, index, words(order[position])))]
     named = np.sort(order[is_gap | is_new])
-    facts = zip(lines[named][["key", "at", "tie", "before"]].tolist(), named)
+    entries = lines[named][["key", "at", "tie", "before"]].tolist()
     unheld = {key for key, *_, is_unheld in before.missed if is_unheld}  # an older change begins no item
     is_new = np.isin(named, order[is_new])
     missed += [
         (*entry, words(position), window, bool(new) or entry[0] in unheld)
-        for (entry, position), new in zip(facts, is_new)
+        for entry, position, new in zip(entries, named, is_new)
     ]
     return missed[: max(0, _NAMED - len(before.missed))], len(missed)
 
@@ -554,6 +586,7 @@ def _behind(line: np.void, before: Manifest, index: WindowIndex, words: str) -> 
     "The change after a late one, if that does not lead to it."
     later = index.of_item(int(line["key"]), before.number)
     later = later[later["at"] > line["at"]]
+    # A late change is followed by one that was staged, which must begin where it ends.
     later = later[later["at"] == later["at"].min(initial=np.iinfo("i8").max)]  # of the next moment
     leads = np.isin(later["before"], [UNTOLD, line["after"]])
     if not len(later) or leads.any() or line["at"] <= before.loaded_at:
@@ -566,6 +599,7 @@ def _still_missed(missed: Sequence[Missed], index: WindowIndex, window: int) -> 
     "Those that late changes have not settled."
     lines = np.array([(key, moment, before, 0, tie, 0) for key, moment, tie, before, *_ in missed], LINE)
     _, when, state = index.states(lines, window)
+    # A late change that leads to it was the missing one.
     is_settled = (when > 0) & ((lines["before"] == state) | (lines["before"] == UNTOLD))
     unsettled = [(entry, moment) for entry, is_over, moment in zip(missed, is_settled, when.tolist()) if not is_over]
     unsettled = [
@@ -596,6 +630,29 @@ def _counted_anew(before: Manifest, index: WindowIndex, window: int) -> tuple[li
     facts = zip(lines[["key", "at", "tie", "before"]].tolist(), is_new[places].tolist())
     return [(*entry, "", window, is_begin) for entry, is_begin in facts], len(places)
 
+# %% ../../notebooks/15_stream/05_stage.ipynb #watched-of
+def _watched(
+    changes: Sequence[Change],
+    is_sure: Sequence[bool],  # is the place of each
+    before: Manifest,
+    index: WindowIndex,
+    reached: int,
+) -> dict[str, Any]:
+    "Keep the lines of a window's changes. Returns what the manifest says of changes that are missing."
+    number = before.number + 1
+    places = [place for place, change in enumerate(changes) if not change.kept_order]
+    of_items = [changes[place] for place in places]
+    lines = lines_of((changes[place], tie_of(changes[place], number, place)) for place in places)
+    named, count = _missed(of_items, lines, [is_sure[place] for place in places], before, index, reached)
+    # Before the manifest: the lines of a process that dies here tell of changes that lie in the landing too.
+    index.add(number, lines)
+    missed = _still_missed([*before.missed, *named], index, number)
+    more_missed = before.more_missed + count - len(named)
+    if more_missed and not missed:
+        missed, count = _counted_anew(before, index, number)
+        more_missed = count - len(missed)
+    return {"missed": tuple(missed), "more_missed": more_missed}
+
 # %% ../../notebooks/15_stream/05_stage.ipynb #6485caa2
 def _columns(
     changes: Sequence[Change],
@@ -606,6 +663,7 @@ def _columns(
 ) -> dict[str, str]:
     "The columns of the change files, and their types."
     columns = columns_of((part for change in changes for part in (change.key, change.item)), earlier, declared, odd)
+    # A before image has the type of its column.
     images = {name: columns.get(name[3:], "string") for change in changes for name in _images(change)}
     old_images = {name: kind for name, kind in earlier.items() if name.startswith("BI_")}
     return {**columns, **images, **old_images, **{column_name(name): "string" for name in metadata}}
@@ -616,7 +674,9 @@ def _rows(
 ) -> tuple[list[Row], Counter[str]]:  # and by attribute the values that fit no column, without undeclared ones
     "Changes as rows."
     extra = {column_name(name) for name in metadata}  # an attribute of that name goes into the rest column
-    free, rows, unfit = {column: kind for column, kind in columns.items() if column not in extra}, [], Counter[str]()
+    free = {column: kind for column, kind in columns.items() if column not in extra}
+    rows: list[Row] = []
+    unfit = Counter[str]()
     for place, change in enumerate(changes):
         item = {**_attributes(change), **_images(change)}
         row = row_of(item, free)
@@ -624,6 +684,33 @@ def _rows(
             unfit[name] += name in free or not is_declared and "NULL" not in item[name]
         rows.append((change.op, {**row, **_about(change, metadata)}, sequence_of(change, window, place)))
     return rows, unfit
+
+# %% ../../notebooks/15_stream/05_stage.ipynb #put-rows
+def _put_rows(
+    landing: str,
+    table: TableRef,
+    newest_file: str,  # its name, before this window
+    rows: Sequence[Row],  # the late ones first
+    columns: Mapping[str, str],
+    late: Sequence[Change],  # by time
+    newest_at: int,  # microseconds since 1970
+    reaches: Mapping[str, int],  # files of older changes that are kept in mind -> their newest change
+) -> dict[str, Any]:
+    "Write rows as one change file, and late ones as one of their own. Returns what the manifest says of them."
+    used_names = {file.name for file in open_landing(landing).files(table).changes} if rows else set()
+    files: list[str] = []
+    reaches = dict(reaches)
+    if late:
+        # What is older than all that was staged lies in a file of its own, whose name says its time.
+        name, is_wide = _late_name(late[0].at, late[-1].at, reaches, used_names)
+        files.append(name)
+        reaches |= {name: late[-1].at} if is_wide else {}
+        put_table(landing, table, name, _data_of(rows[: len(late)], columns))
+    if rows[len(late) :]:
+        newest_file = _free_name(moment(newest_at), used_names, 1)
+        files.append(newest_file)
+        put_table(landing, table, newest_file, _data_of(rows[len(late) :], columns))
+    return {"files": tuple(files), "last": newest_file, "late": reaches}
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #945de95b
 @contextmanager
@@ -638,7 +725,8 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #d076ac67
-_MICRO, _DAY = timedelta(microseconds=1), timedelta(days=1)
+_MICRO = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
 
 
 @_uncollected()
@@ -658,56 +746,41 @@ def stage_window(
     "Write a window's records as change files. Raises `BadSetting` for another key, and where the table is not named."
     now = time.time() if now is None else now
     arrived, unreadable = _read(window, key, now)
-    number, edge = before.number + 1, parse_name(before.last).stamp if before.last else _EPOCH
-    after = (edge - _EPOCH) // _MICRO + 1_000 if before.last else round(now * 1e6)
+    number = before.number + 1
+    edge = closed_at(before.last) if before.last else _EPOCH
     reached = (edge - _EPOCH) // _MICRO + 1_000  # what is older was staged already, or comes late
+    after = reached if before.last else round(now * 1e6)
     fitting, facts = _of_table(arrived, before, table, key, ask)
     _check_names(facts["key"], table, odd)
     stays = round((now - (retention + _DAY).total_seconds()) * 1e6)
     changes, is_sure, pending = _in_their_order(fitting, before, index, reached, stays)
     facts |= {**pending, "doubts": (*facts["doubts"], *pending["doubts"])}
+    # DMS's messages are in order, and their files are named by when they were read.
     changes = [replace(change, at=max(after, round(now * 1e6))) if change.kept_order else change for change in changes]
     facts["expired"] = sum(change.expired for change in changes)
     columns = _columns(changes, facts.pop("columns"), declared, before.metadata, odd)
     rows, unfit = _rows(changes, columns, number, before.metadata, bool(declared))
-    late = sum(change.at < reached for change in changes)
-    newest_at = changes[-1].at if len(changes) > late else after
+    late = [change for change in changes if change.at < reached]
+    newest_at = changes[-1].at if len(changes) > len(late) else after
     behind = Change("", {}, {}, {}, newest_at, 0)
     texts = [json.dumps(record) for record in unreadable]
+    # A row without an operation: it refuses its batch, or is put aside, as other bad rows are.
     rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + offset)) for offset, text in enumerate(texts)]
-    used_names = {file.name for file in open_landing(landing).files(table).changes} if rows else set()
-    files, last_name = [], before.last
-    reach = {name: upto for name, upto in before.late.items() if edge - moment(upto) < retention + _DAY}
-    if late:
-        name, is_wide = _late_name(changes[0].at, changes[late - 1].at, reach, used_names)
-        files.append(name)
-        reach |= {name: changes[late - 1].at} if is_wide else {}
-        put_table(landing, table, name, _data_of(rows[:late], columns))
-    if rows[late:]:
-        last_name = _free_name(moment(newest_at), used_names, 1)
-        files.append(last_name)
-        put_table(landing, table, last_name, _data_of(rows[late:], columns))
+    reaches = {name: upto for name, upto in before.late.items() if edge - moment(upto) < retention + _DAY}
+    facts |= _put_rows(landing, table, before.last, rows, columns, late, newest_at, reaches)
     if index:
-        own = [
-            (change, sure, tie_of(change, number, place)) for place, (change, sure) in enumerate(zip(changes, is_sure))
-        ]
-        own = [line for line in own if not line[0].kept_order]
-        lines = lines_of((change, tie) for change, _, tie in own)
-        named, count = _missed(
-            [change for change, _, _ in own], lines, [sure for _, sure, _ in own], before, index, reached
-        )
-        index.add(number, lines)
-        missed, more_missed = (
-            _still_missed([*before.missed, *named], index, number),
-            before.more_missed + count - len(named),
-        )
-        if more_missed and not missed:
-            missed, count = _counted_anew(before, index, number)
-            more_missed = count - len(missed)
-        facts |= {"missed": tuple(missed), "more_missed": more_missed}
+        facts |= _watched(changes, is_sure, before, index, reached)
     counts = Counter(shard for shard, _, _ in window.records)
-    shards = {shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)}
-    facts |= {"records": len(window.records), "read_at": now, "late": reach, "shards": shards, "unfit": dict(+unfit)}
-    facts |= {"positions": window.positions, "columns": columns, "last": last_name, "files": tuple(files)}
-    facts |= {"is_full": window.is_full, "bad": tuple(record["why"] for record in unreadable[:10])}
-    return replace(before, number=number, **facts)
+    return replace(
+        before,
+        number=number,
+        positions=window.positions,
+        columns=columns,
+        records=len(window.records),
+        read_at=now,
+        shards={shard: (counts[shard], window.behind.get(shard, 0.0)) for shard in sorted(counts)},
+        unfit=dict(+unfit),
+        is_full=window.is_full,
+        bad=tuple(record["why"] for record in unreadable[:10]),
+        **facts,
+    )
