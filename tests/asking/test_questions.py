@@ -134,10 +134,12 @@ def test_conditions_choose_rows_of_a_table_as_of_then_and_the_rows_whose_lives_a
         (["name=null"], lambda row: row[0] is None),
     ):
         fitting = {key for key, row in life.states[6].items() if test(row)}
-        shown = asked(home, "as-of", "shop.item", "--file", file, *(word for one in words for word in ("--where", one)))
-        assert {int(row["id"]) for row in shown["first"]} == fitting and fitting, words
+        shown = asked(home, "as-of", "shop.item", *words, "--file", file)
+        assert [int(row["id"]) for row in shown["first"]] == sorted(fitting) and fitting, words
+        assert shown == asked(home, "as-of", "shop.item", "--file", file, *(word for one in words for word in ("--where", one)))
         assert set(table.as_of(file=file, where=words).to_arrow()["id"].to_pylist()) == fitting
-        lives = asked(home, "history", "shop.item", *(word for one in words for word in ("--where", one)))["lives"]
+        lives = asked(home, "history", "shop.item", *words)["lives"]
+        assert lives == asked(home, "history", "shop.item", words[0], *(word for one in words[1:] for word in ("--where", one)))["lives"]
         ever = {key for key, rows in life.had.items() if any(map(test, rows))}
         assert {one["key"]["id"] for one in lives} == ever == {int(one["key"].split("=")[1]) for one in table.find(*words).to_arrow().to_pylist()}
         assert len(table.history(*words).lives) == len(ever)
@@ -146,7 +148,10 @@ def test_conditions_choose_rows_of_a_table_as_of_then_and_the_rows_whose_lives_a
 def test_each_cell_names_the_file_that_gave_it_its_value(told):
     home, life = told
     for key in range(1, 9):
-        lines = asked(home, "blame", "shop.item", "--key", f"id={key}")
+        lines = asked(home, "blame", "shop.item", f"id={key}")
+        assert lines == asked(home, "blame", "shop.item", "--key", f"id={key}")
+        history = asked(home, "history", "shop.item", f"id = {key}")
+        assert history == asked(home, "history", "shop.item", "--key", f"id={key}") and [int(one["key"]["id"]) for one in history["lives"]] == [key]
         assert {line["column"]: line["file"] for line in lines} == life.wrote.get(key, {})
 
 

@@ -61,7 +61,7 @@ def test_a_table_without_a_key_is_told_of_the_changes_that_lie_there_before_anyb
 )
 def test_changes_left_out_are_counted_and_both_commands_are_named(number, words):
     first = SetAside("20181215-100001000.parquet", 1, "a delete")
-    said = note_left_out(SimpleNamespace(table=TableRef("shop", "t")), LeftOut((first,), {first.path: number}))
+    said = note_left_out(SimpleNamespace(key=(), table=TableRef("shop", "t")), LeftOut((first,), {first.path: number}))
     assert said.startswith(f"shop.t has no key: {words} not applied, the first is row 2 of {first.path}. ")
     assert all(
         f"`dmscdc {way}" in said
@@ -79,10 +79,14 @@ def test_rows_that_are_not_shown_are_said_with_the_way_to_all(monkeypatch, capsy
         schema=None,
         sparkSession=SimpleNamespace(read=SimpleNamespace(schema=lambda schema: SimpleNamespace(parquet=lambda url: frame))),
     )
-    monkeypatch.setattr(feed_commands, "_shown", lambda answer, rows_: {"rows": rows, "first": [{"id": n} for n in range(first)]})
+    monkeypatch.setattr(feed_commands, "_shown", lambda answer, rows_, key: {"rows": rows, "first": [{"id": n} for n in range(first)]})
     monkeypatch.setattr(feed_commands, "_write_rows", lambda *what: None)
     feed_commands._show_answer(
-        SimpleNamespace(table="shop.t"), SimpleNamespace(rows=frame, columns=["id"], engine="Spark", words=["position"], gaps=()), out, "", False
+        SimpleNamespace(key=(), table="shop.t"),
+        SimpleNamespace(rows=frame, columns=["id"], engine="Spark", words=["position"], gaps=()),
+        out,
+        "",
+        False,
     )
     assert f"\nshop.t: {words}\n" in "\n" + capsys.readouterr().out
 
