@@ -328,15 +328,27 @@ _SIGNS = (
 )
 
 
-def _engines_of(text: str, dialect: str) -> list[str]:
+def _signs_in(text: str) -> list[str]:
+    "The engines of which a text has words that no other engine has."
+    return [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
+
+
+def _engines_of(
+    body: str,  # of the table's `create table`
+    text: str,  # of the whole file, whose other statements may say more: `engine=InnoDB` stands behind the body
+    dialect: str,  # "": not given
+) -> list[str]:
     "The engines that a statement may be of. Raises `BadSetting`."
     if dialect and dialect.lower() not in _ENGINES:
         raise BadSetting(f"no dialect {dialect!r}: there are {', '.join(_ENGINES)}")
     if dialect:
         return [_ENGINES[dialect.lower()]]
-    # Words that only one engine has; without any, all of them are tried.
-    signs = [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
-    return signs[:1] or list(_KINDS)
+    if signs := _signs_in(body):
+        return signs[:1]
+    if len(signs := _signs_in(text)) == 1:
+        return signs
+    # Oracle's tools print its own words (`varchar2`, `number`), so a text without any is of another database.
+    return [engine for engine in _KINDS if engine != "oracle"]
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #2615f7e6
 _ENUM = r"\bcreate\s+type\s+([\w.]+)\s+as\s+enum"
@@ -353,6 +365,20 @@ def _one_body(text: str, table: TableRef) -> str:
     return bodies[0]
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #2c937cc0
+def _unlike(table: TableRef, definitions: Sequence[Definition]) -> str:
+    "The first column that databases take for different types, and the command that says which of them it is."
+    for columns in zip(*[definition.columns for definition in definitions]):
+        kinds = {definition.dialect: column.type for definition, column in zip(definitions, columns)}
+        if len(set(kinds.values())) > 1:
+            break
+    words = ", ".join(f"{kind} in {engine}" for engine, kind in kinds.items())
+    command = Advice.COLUMNS(table, f"--ddl FILE --dialect {definitions[0].dialect}")
+    return (
+        f"{table}: column {printable(columns[0].name)} has a type that differs between databases: {words}. "
+        f"Name the database: {command} (or {', '.join(engine for engine in _KINDS if engine not in command)})"
+    )
+
+
 def read_ddl(
     text: str,  # one statement or a whole dump
     table: TableRef,
@@ -365,7 +391,7 @@ def read_ddl(
     by_columns: dict[Schema, Definition] = {}
     failed = []
     # Without a dialect, all engines that may have written it must come to the same columns.
-    for engine in _engines_of(body, dialect):
+    for engine in _engines_of(body, text, dialect):
         try:
             definition = _define(body, engine, table, enums)
             by_columns.setdefault(definition.columns, definition)
@@ -374,10 +400,7 @@ def read_ddl(
     if not by_columns:
         raise failed[0]
     if len(by_columns) > 1:
-        raise BadSetting(
-            f"{table}: its types mean different things in different databases; say which it is: --dialect "
-            "mysql, postgresql, oracle or sqlserver"
-        )
+        raise BadSetting(_unlike(table, list(by_columns.values())))
     [definition] = by_columns.values()
     names = [column.name for column in definition.columns]
     return replace(definition, key=definition.key or _altered_key(text, table, names))

@@ -426,12 +426,20 @@ def _set_all(
     from dmscdc.changes.definition import defines, read_ddl, tables_in
 
     named, tables = tables_in(text), _known_tables(config, state)
-    for table in (table for table in tables if any(defines(name, table) for name in named)):
-        definition = read_ddl(text, table, dialect)
+    created = [table for table in tables if any(defines(name, table) for name in named)]
+    # All are read before the first is set: a file is taken as a whole or not at all.
+    definitions = {table: read_ddl(text, table, dialect) for table in created}
+    for table, definition in definitions.items():
         _set_columns(state, table, definition, since)
         _show_columns(state.get(table))
     if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in tables)]:
         show_line(f"not in the landing, so left alone: {some(unknown)}")
+
+# %% ../../notebooks/17_cli/03_tables.ipynb #d1a1ec70
+def _dialect_of(source: str) -> str:
+    "The database that the settings name, where a create table may be of it; else empty."
+    scheme = source.partition(":")[0].partition("+")[0]
+    return scheme if scheme in ("mysql", "mariadb", "postgres", "postgresql") else ""
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #6993e363
 @tables.command("columns", epilog="Example: dmscdc table columns sampledb.product --ddl shop.sql")
@@ -454,6 +462,7 @@ def table_columns(
             f"dmscdc table columns {for_shell(table or 'TABLE')} --ddl FILE"
         )
     state = open_state(config.state, config.landing, ask=not ways)
+    dialect = dialect or _dialect_of(config.source)
     if table is None:
         if not ddl:
             raise BadSetting("which table? dmscdc table columns TABLE; only --ddl FILE sets all tables of a file")
