@@ -49,7 +49,7 @@ from .runs import kept
 from .stream import stream_command
 from .tables import tables
 from .templates import templates_command
-from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
+from ..errors import NOT_DONE, TROUBLE, WELL, DmscdcError, Verdict
 from ..service.config import FILE, Config, read_config, write_config
 from ..spark.formats import spark_line
 from ..spark.server import SparkServer, plugin_port, port_of_ours, serve
@@ -140,7 +140,11 @@ def init(
 
     if settings["format"]:
         check_format(settings["format"])
-    show_line(f"wrote {write_config(folder, **settings)}; next: dmscdc plan")
+    show_line(f"wrote {write_config(folder, **settings)}")
+    try:
+        _show_plan(read_config(folder))
+    except (DmscdcError, OSError) as error:  # the settings are written, and the plan is only looked at
+        show_line(f"there is no plan yet: {error}. Next: dmscdc plan")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-016
 def _needs_somebody(
@@ -183,6 +187,8 @@ def _show_people(
             retry = "" if is_said else f". Try again: {row['command']}"
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
             console().print(f"{row['table']}: {words}{retry}", markup=False)
+    if sum(row["needs"] == "key" and bool(row["suggested"]) for row in rows) > 1:
+        console().print("To take all the suggested keys: dmscdc table set --suggested", markup=False)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #22963b56
 def _in_sentences(words: Sequence[str]) -> list[str]:
@@ -212,11 +218,20 @@ def plan(
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
     looked into; a key that is still to be named does not count."""
+    raise typer.Exit(_show_plan(config, only or (), json))
+
+
+def _show_plan(
+    config: Config,
+    only: Sequence[str] = (),  # schema.table; all where there are none
+    json: bool = False,
+) -> int:  # the exit code
+    "Print what a pass would do."
     from dmscdc.service.status import columns_ahead, read_statuses, status_row
 
     unread: list[str] = []
     unplanned: list[str] = []
-    statuses = read_statuses(config, only or (), say=unread.append, tell=unplanned.append)
+    statuses = read_statuses(config, only, say=unread.append, tell=unplanned.append)
     rows = [status_row(status) for status in statuses]
     columns = [columns_ahead(status, config) for status in statuses]
     if json:
@@ -229,9 +244,10 @@ def plan(
         ]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
         _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
-        _show_lines(unplanned)
+        if any(row["state"] != "waiting" for row in rows):  # else the lines above say how it begins
+            _show_lines(unplanned)
     _show_lines(unread, sys.stderr)
-    raise typer.Exit(3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0)
+    return 3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0
 
 # %% ../../notebooks/17_cli/12_main.ipynb #faf68e79
 @app.command(epilog="Example: dmscdc doctor --settings endpoint.json --settings task.json")
@@ -341,7 +357,8 @@ def status(
         compared = any(row["proof"] for row in rows)
         show_table(rows, _COLUMNS if compared else _COLUMNS[:-1])
         _show_people(rows)
-        _show_lines(unplanned)
+        if any(row["state"] != "waiting" for row in rows):  # else the lines above say how it begins
+            _show_lines(unplanned)
     _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(map(_needs_somebody, rows)) else 0)
 

@@ -19,7 +19,7 @@ from ..errors import BadSetting, LandingEmpty, UnknownTable
 from ..landing.files import TableRef, change_order, for_shell
 from ..landing.layout import source_columns
 from ..landing.s3 import Landing, open_landing
-from ..load.arrivals import some
+from ..load.arrivals import count, some
 from ..service.config import Config
 from ..state.items import State, TableItem, with_settings
 from ..state.position import Instruct, Position, Reload
@@ -289,11 +289,34 @@ def _merged_csv(
     return {**merged, **(typed if pairs else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
+_SUGGESTED = "Take the keys that `dmscdc plan` suggests: of TABLE, or of every table that waits for its key"
+
+
+def _set_suggested(
+    config: Config,
+    table: str | None,  # schema.table; None: every table
+) -> None:
+    "Show the suggested keys and what they rest on, then set them; who waits on is named. Raises `UnknownTable`."
+    from dmscdc.service.status import read_statuses
+
+    waiting = [one for one in read_statuses(config, [table] if table else ()) if one.state == "waiting"]
+    chosen = [status for status in waiting if status.suggestion and status.suggestion.key]
+    rows = [{"table": one.table, "key": one.suggestion.key, "because": one.suggestion.words} for one in chosen]
+    show_table(rows, ["table", "key", "because"])
+    state = open_state(config.state, config.landing)
+    for status in chosen:
+        state.put_settings(status.table, key=status.suggestion.key)
+    left = [str(status.table) for status in waiting if status not in chosen]
+    words = f"{count(len(chosen), 'key')} set. Next: dmscdc pass" if chosen else "No table waits for a suggested key."
+    show_line(words + (f" Still without a key: {some(left)}, see dmscdc plan" if left else ""))
+
+
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
 @with_config
 def table_set(
     config: Config,
-    table: Name,
+    table: Annotated[Optional[str], typer.Argument(metavar="[TABLE]", help="schema.table")] = None,
+    suggested: Annotated[bool, typer.Option("--suggested", help=_SUGGESTED)] = False,
     key: Annotated[Optional[str], typer.Option(help="Columns that identify a row: a,b")] = None,
     insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: rows are only added")] = False,
     partition: Annotated[Optional[str], typer.Option(help=_LAYOUT)] = None,
@@ -311,6 +334,12 @@ def table_set(
     "Set key, partition and the rest; with --new also before the table was ever seen."
     from dmscdc.spark.formats import check_format
 
+    if suggested:
+        if key or insert_only or new:
+            raise BadSetting("--suggested takes the key from the data: leave out --key, --insert-only and --new")
+        return _set_suggested(config, table)
+    if table is None:
+        raise BadSetting("which table? dmscdc table set TABLE …; only --suggested sets all that wait for a key")
     options = {
         "key": key,
         "insert_only": insert_only or None,

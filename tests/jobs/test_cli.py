@@ -18,6 +18,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dmscdc.capture.shop import write_shop
+from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.run import run_notebook
@@ -76,6 +77,21 @@ def test_the_proposed_command_makes_the_table_ready(shop):
     assert shop("table", "set", "sampledb.product", "--key", "id").exit_code == 0
     plan = {one["table"]: one for one in json.loads(shop("plan", "--json").stdout)}
     assert (plan["sampledb.product"]["plan"], plan["sampledb.product"]["files"]["load"][0]["path"]) == ("initial", "LOAD00000001.parquet")
+
+
+def test_init_ends_with_the_plan_and_all_suggested_keys_are_taken_at_once(tmp_path, dmscdc):
+    write_shop(tmp_path / "landing")
+    write_load(tmp_path / "landing", "sampledb.pair", [(1, 1), (1, 1)], {"id": "int", "twin": "int"})
+    said = dmscdc("init", "--landing", "landing", "--lake", "lake").output
+    assert "wrote dmscdc.toml" in said and "dmscdc table set sampledb.product --key id" in " ".join(said.split())
+    assert "dmscdc table set --suggested" in said
+    one = dmscdc("table", "set", "sampledb.store", "--suggested")
+    keys = lambda: {row["table"]: row["key"] for row in json.loads(dmscdc("table", "list", "--json").stdout)}
+    assert one.exit_code == 0 and keys() == {"sampledb.store": ["id"]}
+    every = " ".join(dmscdc("table", "set", "--suggested").output.split())
+    assert "2 keys set" in every and "Still without a key: sampledb.pair" in every and "25 of 25 values are different" in every
+    assert keys() == {f"sampledb.{name}": ["id"] for name in ("store", "product", "productorder")}
+    assert dmscdc("table", "set", "--suggested", "--key", "id").exit_code == dmscdc("table", "set", "--key", "id").exit_code == 2
 
 
 def test_settings_can_be_made_before_the_table_was_ever_seen(tmp_path, dmscdc):
