@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from ..errors import escaped
 from ..runs.log import AS_IT_IS, table_html
+from ..runs.report import duration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +36,7 @@ class Answer:
     title: str  # what they are
     data: pa.Table | DataFrame
     words: tuple[str, ...] = ()  # sentences about the answer
+    links: tuple[str, ...] = ()  # columns of paths that a notebook opens
 
     @property
     def engine(self) -> str:
@@ -89,6 +93,9 @@ class Answer:
         rows = self._first()
         shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
         table = table_html(shown, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(self.columns))}</p>"
+        for path in filter(None, (row[name] for row in shown for name in self.links)):
+            cell = escape(escaped(path))
+            table = table.replace(f"<td>{cell}</td>", f'<td><a href="{escape(quote(path))}">{cell}</a></td>')
         notes = "".join(f"<p>{escape(words)}</p>" for words in self._notes(len(rows)))
         title = f"<p><strong>{escape(self.title)}</strong></p>"
         return f'<div class="{AS_IT_IS}">{title}<div style="overflow-x: auto">{table}</div>{notes}</div>'
@@ -96,6 +103,8 @@ class Answer:
 # %% ../../notebooks/18_analyst/01_answer.ipynb #a26f0733
 def _text(value: object) -> str:
     "A value as it is shown; nothing where there is none."
+    if isinstance(value, timedelta):
+        return duration(value.total_seconds())
     return "" if value is None else str(value)
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8e4e2dd5
@@ -111,15 +120,16 @@ def answer_of(
     rows: Iterable[Mapping[str, Any]],
     columns: Iterable[str],  # those that are kept, in their order
     *words: str,
+    links: tuple[str, ...] = (),
 ) -> Answer:
     "Plain rows as an answer; a value that Arrow has no type for becomes text."
     rows, names = list(rows), list(columns)
     kept = {}
     for name in names:
         values = [row.get(name) for row in rows]
-        simple = all(value is None or isinstance(value, (str, int, float, bool)) for value in values)
+        simple = all(value is None or isinstance(value, (str, int, float, bool, timedelta)) for value in values)
         kinds = {type(value) for value in values if value is not None}
         kept[name] = pa.array(
             values if simple and len(kinds) < 2 else [None if v is None else _text(v) for v in values]
         )
-    return Answer(title, pa.table(kept), words)
+    return Answer(title, pa.table(kept), words, links)

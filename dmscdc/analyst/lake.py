@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answer import Answer, answer_of
-from .table import Table
+from .table import Table, time_span
 from ..cli.options import session
 from ..errors import UnknownTable, Verdict
 from ..landing.advice import in_python
@@ -45,7 +44,7 @@ class Lake:
         "One row for each table: state, rows, lag as a time span, verdict and words, last proof, and what to do."
         rows = [status_row(status) for status in read_statuses(self.config)]
         for row in rows:
-            row["lag"] = None if row["lag"] is None else timedelta(seconds=round(row["lag"]))
+            row["lag"] = time_span(row["lag"])
             row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", Verdict.NOTHING) else ""
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]

@@ -5,9 +5,11 @@
 # %% ../../notebooks/18_analyst/02_table.ipynb #4f65811b
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ from ..landing.files import TableRef
 from ..runs.log import RunLog
 from ..service.config import Config
 from ..service.status import read_statuses, status_row
+from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from dmscdc.history.audit import RowAudit
 
 # %% auto #0
-__all__ = ['DIFFERING', 'History', 'Table', 'position', 'differing']
+__all__ = ['DIFFERING', 'History', 'Table', 'time_span', 'position', 'differing']
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #cefcf482
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +85,7 @@ class History:
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #27bf2702
 _SIGN = re.compile(r"[<>=]")  # a text with one is a condition
-_RUNS = ("start", "job", "verdict", "words", "files", "lag", "html")
+_RUNS = ("start", "job", "verdict", "words", "files", "lag", "report")
 
 
 @dataclass(frozen=True)
@@ -222,9 +225,16 @@ class Table:
         return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING))
 
     def runs(self) -> Answer:
-        "The runs of the table, the newest first."
-        lines = [line for line in RunLog(self.config.runs).lines() if line.get("table") == self.name]
-        return answer_of(f"runs of {self.name}", reversed(lines), _RUNS)
+        "The runs of the table, the newest first; each links its report, from the folder of the settings."
+        runs, home = self.config.runs, self.config.folder
+        place = runs if is_bucket(runs) else os.path.relpath(runs, home)
+        rows = [
+            {**line, "report": f"{place}/{line['html']}", "lag": time_span(line.get("lag"))}
+            for line in RunLog(runs).lines()
+            if line.get("table") == self.name
+        ]
+        links = () if is_bucket(runs) else ("report",)
+        return answer_of(f"runs of {self.name}", reversed(rows), _RUNS, links=links)
 
     def reconcile(self) -> str:
         "Compare the table with the `source` of the settings: the words of the proof. By Spark."
@@ -236,6 +246,13 @@ class Table:
         return self.plan()
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #f598dd2b
+def time_span(
+    seconds: float | None,  # None where it is not known
+) -> timedelta | None:
+    "Seconds as pandas counts with them, and as people read them."
+    return None if seconds is None else timedelta(seconds=round(seconds))
+
+
 def position(
     one: int | str | None,  # a commit, a change file, "load", or a moment; None: all that has landed
 ) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from json import dumps
 from pathlib import Path
@@ -237,14 +238,26 @@ _CELLS = (  # of the notebook: what is said, and what is asked
 )
 
 
+def _ask_all(path: Path) -> None:
+    "Execute a notebook in this Python and keep its answers; what cannot be answered says so in its cell."
+    import nbformat
+    from nbclient import NotebookClient
+
+    from dmscdc.runs.kernel import own_kernel
+
+    book = nbformat.read(path, as_version=4)
+    where = {"metadata": {"path": str(path.parent)}}
+    with own_kernel() as kernel:
+        NotebookClient(book, km=kernel, allow_errors=True, timeout=600, resources=where).execute()
+    nbformat.write(book, path)
+
+
 def lake_notebook(
     config: Config,
     table: str,  # schema.table
 ) -> Path:  # in the folder of the settings
-    "A notebook that asks the first questions about a table; one that is there stays as it is."
+    "A notebook with the first questions about a table and their answers, in place of one that is there."
     path = Path(config.folder, f"{table}.ipynb")
-    if path.exists():
-        return path
     cells: list[dict[str, Any]] = []
     for number, (words, code) in enumerate(_CELLS):
         cells.append({"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": words})
@@ -253,6 +266,8 @@ def lake_notebook(
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     book = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     path.write_text(dumps(book, indent=1), encoding="utf-8")
+    with suppress(ImportError):  # without the extra `runs` the questions are asked by hand
+        _ask_all(path)
     return path
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #9c117821
@@ -273,12 +288,19 @@ def lab_command(
     if not table:
         raise UnknownTable(f"{config.landing} holds no table yet: dmscdc plan")
     check_here(config, TableRef.parse(table))
-    path = lake_notebook(config, table)
-    show_line(f"wrote {path}" if not open else f"opening {path}")
+    if open and find_spec("jupyterlab") is None:
+        raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[lab]'")
+    path = Path(config.folder, f"{table}.ipynb")
+    if not path.exists():
+        show_line(f"writing {path}, and asking its first questions")
+        lake_notebook(config, table)
     if not open:
         return
-    if find_spec("jupyterlab") is None:
-        raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[lab]'")
+    show_line(f"opening {path}")
+    options = []
+    if os.geteuid() == 0:
+        show_line("you are root, so JupyterLab is started with --allow-root: what its notebooks do, root does")
+        options = ["--allow-root"]
     os.chdir(config.folder)
-    start = own_python("from jupyterlab.labapp import main; sys.exit(main())", f"./{path.name}")  # never an option
+    start = own_python("from jupyterlab.labapp import main; sys.exit(main())", *options, f"./{path.name}")
     os.execv(sys.executable, start)
