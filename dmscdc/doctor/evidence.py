@@ -145,7 +145,7 @@ def ends_of(
     limit: int,
 ) -> tuple[RawFile, ...]:
     "The first and the last files of a series."
-    # They show how the task was set, and whether that has changed.
+    # Both ends show how the task was set, and whether that has changed.
     return tuple(files) if len(files) <= limit else (*files[: limit - limit // 2], *files[-(limit // 2) :])
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #b520fff1

@@ -108,7 +108,7 @@ def _name(table: Mapping[str, Any]) -> str:
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #479b0575
 def task_state(look: TaskLook) -> Iterator[Finding]:
     "A task that does not run, and tables that it does not copy."
-    # The counts of DMS tell what no file does.
+    # No file says that a task stands still.
     if look.status not in ("running", "starting"):
         words = f"the task is {look.status or 'in no known state'}" + (f": {look.failure}" if look.failure else "")
         yield Finding("warning", look.place, words, "No change comes until it runs", "resume it in DMS")

@@ -36,7 +36,10 @@ __all__ = ['STREAM', 'TABLE', 'KEY', 'LAYOUT', 'CustomerStream', 'in_memory', 'm
            'customer', 'happen', 'tell_stream']
 
 # %% ../../notebooks/15_stream/08_example.ipynb #0cf611ae
-STREAM, TABLE, KEY, LAYOUT = "customers", "shop.customer", "id", "right(id,1),substring(id,-2,1)"
+STREAM = "customers"
+TABLE = "shop.customer"
+KEY = "id"
+LAYOUT = "right(id,1),substring(id,-2,1)"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ..capture.writer import closed_at
 from ..errors import NOT_DONE, WELL, BadSetting, Busy, DmscdcError, Verdict
 from ..landing.advice import Advice
-from ..landing.files import TableRef, for_shell
+from ..landing.files import Listing, TableRef, for_shell
 from ..landing.layout import entries
 from ..landing.load_set import clock
 from ..landing.s3 import open_landing
@@ -160,6 +160,20 @@ def lost_words(
         f"{hours:,g} hours: changes of that time may be missing ({shards}). {advice}"
     )
 
+# %% ../../notebooks/15_stream/07_follow.ipynb #with-source
+def _with_source(before: Manifest, stream: str, table: TableRef, source: str) -> Manifest:
+    "With the table whose records are taken. Raises `BadSetting` where the lake's table holds those of another."
+    if source and before.source and source != before.source:
+        # Without either no row of the wrong table is in the lake, and the stream can be read again.
+        if before.key or before.loaded:
+            raise BadSetting(
+                f"{table} holds what records of {before.source} say; --source-table {for_shell(source)} would mix two "
+                "tables. Leave it out, or follow the other one into a table of its own"
+            )
+        before = replace(before, positions={})  # its records were passed over
+    own_table = stream.partition(":")[2] if stream.startswith("dynamodb:") else ""
+    return replace(before, source=source or before.source or own_table)
+
 # %% ../../notebooks/15_stream/07_follow.ipynb #7d556225
 def stage_next(
     client: Any,  # of Kinesis
@@ -185,17 +199,8 @@ def stage_next(
     begins = start_from(start, datetime.now(timezone.utc).isoformat())
     if not before.number:
         before = replace(before, start=begins, is_watched=True)
-    metadata = before.metadata if metadata is None else tuple(metadata)
-    if source and before.source and source != before.source:
-        # Without either no row of the wrong table is in the lake, and the stream can be read again.
-        if before.key or before.loaded:
-            raise BadSetting(
-                f"{table} holds what records of {before.source} say; --source-table {for_shell(source)} would mix two "
-                "tables. Leave it out, or follow the other one into a table of its own"
-            )
-        before = replace(before, positions={})  # its records were passed over
-    source = source or before.source or (stream.partition(":")[2] if stream.startswith("dynamodb:") else "")
-    before = replace(before, source=source, metadata=metadata)
+    before = _with_source(before, stream, table, source)
+    before = replace(before, metadata=before.metadata if metadata is None else tuple(metadata))
     now = time.time()  # before reading, so that no record of the window is younger
     place = f"{lake.rstrip('/')}/{folder.replace('_streams', '_fetched', 1)}"
     read = in_spark(spark, stream, before.start, place) if spark else None
@@ -260,6 +265,49 @@ def _load_key(item: TableItem, key: Sequence[str], before: Manifest, place: str,
         raise BadSetting(f"{item.table}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
     return named
 
+# %% ../../notebooks/15_stream/07_follow.ipynb #check-first
+def _check_first(table: TableRef, before: Manifest, place: str, listing: Listing) -> None:
+    "Raise `BadSetting` where a first content would lie wrongly beside what is there."
+    # All staged changes come on top of an export, so none of them may be missing.
+    if not place.startswith("dynamodb:") and (before.is_lost or before.cleaned):
+        lost = f"files up to {before.cleaned} are deleted" if before.cleaned else "records of the stream were lost"
+        raise BadSetting(
+            f"{table}: {lost}, and {place} may be older than they were. Load the table from a scan: "
+            f"--load dynamodb:{before.source or 'TABLE'}"
+        )
+    if not before.number and (existing := [*listing.load, *listing.changes]):
+        words = f"{table}: the landing has files of it, like {existing[0].path}, and no window of the stream was read"
+        raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
+
+# %% ../../notebooks/15_stream/07_follow.ipynb #load-begun
+def _load_begun(before: Manifest, place: str, start: str) -> Manifest:
+    "The manifest that says that a first content is being written."
+    return replace(
+        before,
+        number=before.number + 1,
+        start=before.start or start_from(start, datetime.now(timezone.utc).isoformat()),
+        read_at=time.time(),
+        loading=place,
+        files=(),
+        is_watched=before.is_watched or not before.number,
+    )
+
+# %% ../../notebooks/15_stream/07_follow.ipynb #load-done
+def _load_done(begun: Manifest, columns: Mapping[str, str]) -> Manifest:
+    "The manifest of a first content that is written, which settles what was missing before."
+    return replace(
+        begun,
+        number=begun.number + 1,
+        columns={**begun.columns, **columns},
+        loading="",
+        loaded=begun.loading,
+        loads=tuple(dict.fromkeys([*begun.loads, begun.loading])),
+        loaded_at=round(time.time() * 1e6),
+        is_lost=False,
+        missed=(),
+        more_missed=0,
+    )
+
 # %% ../../notebooks/15_stream/07_follow.ipynb #addb793b
 def _load_first(
     landing: str,
@@ -283,32 +331,14 @@ def _load_first(
     table = item.table
     folder = index.above
     store = open_store(lake)
-    listing = open_landing(landing).files(table)
-    # All staged changes come on top of an export, so none of them may be missing.
-    if not is_scan and (before.is_lost or before.cleaned):
-        lost = f"files up to {before.cleaned} are deleted" if before.cleaned else "records of the stream were lost"
-        raise BadSetting(
-            f"{table}: {lost}, and {place} may be older than they were. Load the table from a scan: "
-            f"--load dynamodb:{before.source or 'TABLE'}"
-        )
-    if not before.number and (existing := [*listing.load, *listing.changes]):
-        words = f"{table}: the landing has files of it, like {existing[0].path}, and no window of the stream was read"
-        raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
+    _check_first(table, before, place, open_landing(landing).files(table))
     # A scan begins after the last window was read, so it has all that was staged.
     begun = time.time()
     old_files = index.files()
     items = _opened(place)
     # A manifest says that writing was begun: a process that dies before the next one begins it again.
     if before.loading != place:
-        before = replace(
-            before,
-            number=before.number + 1,
-            start=before.start or start_from(start, datetime.now(timezone.utc).isoformat()),
-            read_at=time.time(),
-            loading=place,
-            files=(),
-            is_watched=before.is_watched or not before.number,
-        )
+        before = _load_begun(before, place, start)
         keep(store, folder, before)
     _drop_load(landing, table)  # of a process that died, or of an earlier load
     moment = round(begun * 1e6) if is_scan else before.number
@@ -327,18 +357,7 @@ def _load_first(
         # A scan has the changes that were staged before it; an export lies beneath them.
         changes = Reload.SUPERSEDE if before.loading.startswith("dynamodb:") else Reload.KEEP
         open_state(state, landing).instruct(table, {"kind": Instruct.RELOAD, "changes": changes})
-    loaded = replace(
-        before,
-        number=before.number + 1,
-        columns={**before.columns, **columns},
-        loading="",
-        loaded=before.loading,
-        loads=tuple(dict.fromkeys([*before.loads, before.loading])),
-        loaded_at=round(time.time() * 1e6),
-        is_lost=False,
-        missed=(),
-        more_missed=0,
-    )
+    loaded = _load_done(before, columns)
     keep(store, folder, loaded)
     return loaded
 
@@ -421,8 +440,8 @@ def apply_by_pass(
 # %% ../../notebooks/15_stream/07_follow.ipynb #2c28b978
 def _read_words(stream: str, manifest: Manifest) -> str:
     "What was read, in words."
-    shards = f"{len(manifest.shards):,} shard{'s' * (len(manifest.shards) != 1)}"
-    records = f"{manifest.records:,} record{'s' * (manifest.records != 1)}"
+    shards = _count(len(manifest.shards), "shard")
+    records = _count(manifest.records, "record")
     if not manifest.records:
         return "no new record"
     extras = [f"{sum(manifest.others.values()):,} of other tables"] if manifest.others else []
@@ -541,6 +560,14 @@ def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[
     say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
     return replace(done, words=f"{done.words}. {helps}")
 
+# %% ../../notebooks/15_stream/07_follow.ipynb #without-key
+def _without_key(table: TableRef, manifest: Manifest, say: Callable[[str], None]) -> Applied | None:
+    "What is said of a window of a table whose key nobody knows yet; None for nothing."
+    if manifest.bad:  # and nothing else was ever read
+        unread = Outcome(str(table), Verdict.REFUSED, "no record of the stream could be read")
+        return _refusal(unread, manifest, table, say)
+    return Outcome(str(table), Verdict.ATTENTION, "; ".join(manifest.doubts)) if manifest.doubts else None
+
 # %% ../../notebooks/15_stream/07_follow.ipynb #3574c30d
 def follow(
     stream: str,  # of Kinesis, or dynamodb:TABLE
@@ -606,15 +633,12 @@ def follow(
         if item.key and manifest.number and (manifest.records or done is None or done.verdict == Verdict.BUSY):
             done = _refusal(apply(), manifest, ref, say)
             done = _still_open(done, state, landing, ref, seen_of(stream, manifest), new_doubts)
-        elif manifest.bad and not item.key:  # and nothing else was ever read, so not even the key is known
-            unread = Outcome(table, Verdict.REFUSED, "no record of the stream could be read")
-            done = _refusal(unread, manifest, ref, say)
-        elif manifest.doubts and not item.key:
-            done = Outcome(table, Verdict.ATTENTION, "; ".join(manifest.doubts))
+        elif not item.key:
+            done = _without_key(ref, manifest, say) or done
         if days and (is_first or manifest.records and manifest.number % _MANIFESTS == 0):
             item = open_state(state, landing).get(ref) or item
             count = clean_staged(ref, landing, lake, folder, item, days, _told(client, stream)[1])
-            say(f"{table}: {count:,} staged file{'s' * (count != 1)} older than {days:g} days deleted")
+            say(f"{table}: {_count(count, 'staged file')} older than {days:g} days deleted")
         done = done or Outcome(table, Verdict.NOTHING, "the stream holds nothing yet")
         # While a window cannot be applied nothing more is read: the stream keeps it longer than we could.
         if done.verdict in NOT_DONE or drain and not manifest.is_full:

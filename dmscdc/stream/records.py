@@ -216,7 +216,6 @@ def _of_dms(message: Mapping[str, Any], number: str, key: Sequence[str]) -> Chan
     about = message["metadata"]
     row = {column: _typed(value) for column, value in (message.get("data") or {}).items()}
     before = {column: _typed(value) for column, value in (message.get("before-image") or {}).items()}
-    # Columns that are null may be left out, and a key comes only by its names.
     table = ".".join(filter(None, [about.get("schema-name"), about["table-name"]]))
     time = datetime.fromisoformat(about["timestamp"].replace("Z", "+00:00"))
     op = "" if about["record-type"] == "control" else _DMS_OPS[about["operation"]]
@@ -437,7 +436,7 @@ def _chained(
     steps: list[_Step] = [(link, None) for link in standing]
     steps += [(link, arrival) for link, arrival in zip(links, arrivals) if _facts(link) not in repeated]
     order, is_sure = _as_path(steps, prior, is_complete)
-    # A new change is the item's last only where its place lets it stand behind all that is staged.
+    # The end is certain where a new change is the last step, or the staged one that the table takes for the newest.
     newest = max((link.tie for link, change in order if not change), default=0)
     is_sure = is_sure and (order[-1][1] is not None or order[-1][0].tie == newest)
     ordered: list[Change] = []

@@ -132,7 +132,7 @@ def _source_of(changes: Sequence[Change], table: TableRef, named: str, ask: Call
     names = sorted({change.source for change in changes if change.source})
     if named or not names:
         return named
-    # Of several tables none is guessed.
+    # The lake table's own name is likely; beyond it nothing is guessed.
     likely = [name for name in (str(table), table.name) if name in names]
     if source := likely[0] if likely else ask(names):
         return source
