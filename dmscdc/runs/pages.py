@@ -116,16 +116,16 @@ def _whole(rows: list[dict[str, Any]]) -> int:
 def _drawn(
     rows: list[dict[str, Any]],  # runs of a table, or passes
     before: str = "",  # the page as it was
-) -> str:  # HTML
+) -> Markup:
     """Charts, from the second run on: one point says nothing that the numbers do not.
 
     Drawing takes a tenth of a second, so the charts of before stay until a new slot begins or a run goes wrong.
     """
     if not rows[1:]:
-        return ""
-    marked = f'<div class="charts" data-of="{charts_mark(rows)}">'
+        return Markup("")
+    marked = Markup('<div class="charts" data-of="{}">').format(charts_mark(rows))
     charts = re.search(rf"{re.escape(marked)}.*?</div>", before, re.DOTALL)
-    return charts[0] if charts else charts_of(rows).replace('<div class="charts">', marked)
+    return Markup(charts[0]) if charts else charts_of(rows).replace('<div class="charts">', marked)
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #77a32ae6
 def table_page(
@@ -141,7 +141,7 @@ def table_page(
         "title": table or "Runs about no single table",
         "mark": _mark_of(runs, number),
         "total": runs["closed"] * PAGE + len(runs["rows"]),
-        "charts": Markup(_drawn(runs["rows"], before)) if table and not number else "",
+        "charts": _drawn(runs["rows"], before) if table and not number else "",
         "chips": _verdicts_of(rows),
         "older": _older(table, runs, number),
         "proof": next((row for row in rows if row.get("job") == "reconcile"), None),

@@ -293,6 +293,8 @@ def test_a_pass_with_nothing_to_do_draws_nothing_and_writes_the_front_page_alone
     page = write_front_page(runs, statuses(TABLES)).read_text()
     assert {name for name, mark in written(runs).items() if before.get(name) != mark} == {"index.html", "tables/index.json"}
     assert "1 pass found nothing to do." in page and page.count("<figure") == 3
+    for path in runs.rglob("*.html"):  # what is markup is drawn, not read
+        assert not re.search("&lt;/?(div|p|span|figure|table|svg)", path.read_text()), path
 
 
 def found_in(runs: Path, table: str) -> list[str]:
