@@ -218,7 +218,7 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
         (["find", "shop.item", "qty>many"], "'many' is no int32"),
         (["find", "shop.item", "qty"], "a condition is written price>=100"),
         (["history", "shop.item"], "shop.item 'price > 100'"),
-        (["blame", "shop.item", "--key", "name=x"], "by its whole key: --key id="),
+        (["blame", "shop.item", "--key", "name=x"], "by its whole key: id="),
         (["changes", "shop.item", "--op", "X"], "I, U or D"),
         (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),
         (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"),
