@@ -23,12 +23,12 @@ from ..errors import Unreadable
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['MARKED', 'Skipped', 'TEXT', 'Fields', 'unmarked', 'opened', 'without_first', 'read_rows', 'head_of']
+__all__ = ['MARK_PATTERN', 'Skipped', 'MAX_TEXT', 'Fields', 'unmarked', 'opened', 'without_first', 'read_rows', 'first_fields']
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #df403795
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
 _MARK = 0xFDD0  # sixteen code points from here on are never characters (Unicode, noncharacters)
-MARKED = f"[{chr(_MARK)}-{chr(_MARK + 15)}]"  # half of a byte that is not UTF-8
+MARK_PATTERN = f"[{chr(_MARK)}-{chr(_MARK + 15)}]"  # half of a byte that is not UTF-8
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
@@ -46,7 +46,7 @@ codecs.register_error("dmscdc-mark", _mark)
 def unmarked(text: str) -> str:  # bytes that are not UTF-8 as \xff
     "A text of the file as a person reads it."
     as_hex = lambda pair: f"\\x{(ord(pair[0][0]) - _MARK) * 16 + ord(pair[0][1]) - _MARK:02x}"
-    return re.sub(MARKED * 2, as_hex, text)
+    return re.sub(MARK_PATTERN * 2, as_hex, text)
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #87d8dd53
 class _Utf8(io.RawIOBase):
@@ -99,14 +99,14 @@ def _check_quotes(path: str, options: ReadOptions, count: int) -> None:
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #a1caed69
 Skipped = dict[int, tuple[int, str]]  # rows of another length: number in the file, from 1 -> its fields, its text
-TEXT = 2_000  # characters of a bad row that are kept
+MAX_TEXT = 2_000  # characters of a bad row that are kept
 
 
 def _reader(file: Any, options: ReadOptions, fields: int, block: int, skipped: Skipped) -> pacsv.CSVStreamingReader:
     "pyarrow's reader, in order; a value is its bytes, or null."
 
     def skip(row: pacsv.InvalidRow) -> str:
-        skipped[row.number] = row.actual_columns, row.text[:TEXT]
+        skipped[row.number] = row.actual_columns, row.text[:MAX_TEXT]
         return "skip"
 
     names = [f"f{i}" for i in range(fields)]
@@ -185,7 +185,7 @@ Fields = tuple[str | None, ...]
 _HEADS = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next where no row ends in them
 
 
-def head_of(url: str, path: str, options: ReadOptions) -> list[Fields]:
+def first_fields(url: str, path: str, options: ReadOptions) -> list[Fields]:
     "The first rows of a file. Raises `Unreadable`."
     # Python refuses longer fields than 128 KiB otherwise, and rows hold LOBs.
     csv.field_size_limit(_HEADS[-1])

@@ -19,7 +19,7 @@ from .read import BEFORE_IMAGE, OPS, SEQUENCE, is_sequence
 from .schema import OP, STANDARD, Column, Schema
 
 # %% auto #0
-__all__ = ['SEEN', 'layouts', 'Misfits', 'Fit', 'as_bytes', 'added_misfits', 'fit_of']
+__all__ = ['SAMPLE_ROWS', 'layouts', 'Misfits', 'Fit', 'as_bytes', 'added_misfits', 'fit_of']
 
 # %% ../../notebooks/05_changes/12_csv_fit.ipynb #05466c75
 def _type_of(name: str, types: Mapping[str, str]) -> str:
@@ -48,7 +48,7 @@ def layouts(
 
 # %% ../../notebooks/05_changes/12_csv_fit.ipynb #d292f539
 _STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
-SEEN = 200  # rows by which fields are told apart
+SAMPLE_ROWS = 200  # rows by which fields are told apart
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,15 @@ from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnG
 from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
 
 # %% auto #0
-__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
-           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'Place', 'BadChange', 'PartialMove',
-           'Reversal', 'FileSequence', 'UnfitText', 'FoldResult', 'newest_carrier', 'next_upsert', 'pick',
-           'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'sent_once', 'settle_moves', 'fold', 'count_changes',
-           'carries', 'first_of', 'first_bad', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
+__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'HIVE_NULL', 'LONGEST_VALUE', 'ESCAPED',
+           'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding',
+           'Place', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult', 'newest_carrier',
+           'next_upsert', 'pick', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs', 'first_deliveries',
+           'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_of', 'first_bad', 'sequence_range',
+           'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
-def places(
+def change_ranks(
     changes: pa.Table,  # with base name, file and row of each change
     sequence: str = "",  # the column of the change sequence, "" when there is none
 ) -> np.ndarray:  # one number per row; a later change has a greater one
@@ -37,7 +38,7 @@ def places(
     return place
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-011
-def alike(
+def comparable(
     values: pa.ChunkedArray,  # of a key column
 ) -> pa.ChunkedArray:  # equal values have equal bits
     "Values as keys compare them: -0.0 equals 0.0, and all NaN are equal, as in Spark and in databases."
@@ -54,7 +55,7 @@ def key_codes(
     "Number the keys."
     codes = np.zeros(rows.num_rows, np.int64)
     for key in keys:
-        values = alike(rows[key]).combine_chunks().dictionary_encode()
+        values = comparable(rows[key]).combine_chunks().dictionary_encode()
         codes = codes * (len(values.dictionary) + 1) + values.indices.to_numpy(zero_copy_only=False)
         # Numbered anew after each column, so that they do not grow beyond 64 bits.
         codes = np.unique(codes, return_inverse=True)[1]
@@ -265,7 +266,7 @@ def _batch_rows(
     return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in how.keys]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-027
-def of_late_keys(
+def is_folded(
     kinds: np.ndarray,  # "new", "late" or "again"
     codes: np.ndarray,  # keys as numbers
 ) -> np.ndarray:  # True for a change that is folded
@@ -276,25 +277,25 @@ def of_late_keys(
     return (kinds != "again") | late[codes]
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #c3df1b45
-IF_THERE = "if there"  # the first Op of a batch row that is applied only to a row of the lake
-CAME = "in"  # the first Op of a batch row that came from another key
+IF_PRESENT = "if there"  # the first Op of a batch row that is applied only to a row of the lake
+MOVED_IN = "in"  # the first Op of a batch row that came from another key
 
 
 def needs_row(first_op: pa.ChunkedArray) -> pa.ChunkedArray:
     "Which batch rows are applied only where the lake has their key."
-    return pc.fill_null(pc.equal(first_op, IF_THERE), False)
+    return pc.fill_null(pc.equal(first_op, IF_PRESENT), False)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #4b420634
-def as_read(changes: pa.Table) -> pa.Table:
+def without_old_keys(changes: pa.Table) -> pa.Table:
     "The changes as the files have them, without the ends of old keys."
     return changes.filter(pc.not_equal(changes[MOVE], "out")) if MOVE in changes.column_names else changes
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #71e185c4
-def with_runs(
+def with_move_runs(
     changes: pa.Table,  # all rows of their files, with _cdc_move
 ) -> pa.Table:  # with _cdc_run
     "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
-    place = places(changes)
+    place = change_ranks(changes)
     moves = changes[MOVE].to_numpy() != ""
     order = np.argsort(place, kind="stable")
     files, moved = changes[FILE].to_numpy()[order], moves[order]
@@ -309,7 +310,7 @@ def with_runs(
     return changes.append_column(RUN, pa.array(by_row, mask=by_row < 0))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #357fd332
-def sent_once(
+def first_deliveries(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
     place: np.ndarray,  # of each change
@@ -351,7 +352,7 @@ def settle_moves(
     # The table holds what came before, and is asked nothing about it.
     is_again = changes[KIND].to_numpy()[order] == "again"
     follows &= is_again | ~np.append(False, is_again[:-1])
-    ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == CAME)
+    ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == MOVED_IN)
     # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
     pair = ends | np.append(ends[1:], False)
     before = latest(~pair)
@@ -362,7 +363,7 @@ def settle_moves(
     # A key that has such pairs only is written where the lake has it.
     is_lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
     first_ops = np.empty(len(order), object)
-    first_ops[order] = np.where(is_lone, IF_THERE, np.where(moves == CAME, CAME, ops))
+    first_ops[order] = np.where(is_lone, IF_PRESENT, np.where(moves == MOVED_IN, MOVED_IN, ops))
     column = changes.column_names.index(MOVE)
     return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), stays
 
@@ -378,11 +379,11 @@ def fold(
     # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
     sequence = "" if facts["unproven"] else how.sequence
     codes = key_codes(changes, how.keys)
-    place = places(changes, sequence)
-    chosen = of_late_keys(changes[KIND].to_numpy(), codes)
+    place = change_ranks(changes, sequence)
+    chosen = is_folded(changes[KIND].to_numpy(), codes)
     repeats = 0
     if MOVE in changes.column_names:
-        once = sent_once(changes, codes, place, replace(how, sequence=sequence))
+        once = first_deliveries(changes, codes, place, replace(how, sequence=sequence))
         repeats = int((~once & chosen).sum())
         changes = changes.filter(pa.array(once))
         codes = codes[once]
@@ -459,15 +460,15 @@ _COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
 
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
-    changes = as_read(changes)
+    changes = without_old_keys(changes)
     bad = bad_rows(changes, how.keys)
     kinds = changes[KIND].to_numpy()
     is_new = pa.array(kinds != "again")
     by_file = _by_file(changes.filter(is_new))
     counts = {name: sum(file[place] for file in by_file.values()) for place, name in enumerate(_COUNTED)}
-    proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
+    proven = _count_true(has_sequence(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
-    renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
+    renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], MOVED_IN))) if MOVE in changes.column_names else 0
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
     facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
@@ -506,7 +507,7 @@ def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
     return pc.sum(mask).as_py() or 0
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cf7b26f0
-def carries(changes: pa.Table, column: str) -> pa.Array:
+def has_sequence(changes: pa.Table, column: str) -> pa.Array:
     "Which rows have a change sequence, by the rule of `is_sequence`."
     text = changes[column]
     names = changes[NAME].combine_chunks().dictionary_encode()
@@ -526,7 +527,7 @@ def first_of(
     if not mask.any():
         return None
     rows = changes.select([NAME, FILE, ROW]).filter(pa.array(mask))
-    row = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
+    row = rows.slice(int(change_ranks(rows).argmin()), 1).to_pylist()[0]
     return Place(row[NAME], row[FILE], row[ROW])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
@@ -539,7 +540,7 @@ def first_bad(
     if not bad.any():
         return None
     rows = changes.filter(pa.array(bad))
-    row = rows.slice(int(places(rows).argmin()), 1)
+    row = rows.slice(int(change_ranks(rows).argmin()), 1)
     name, path, number, op = (row[column][0].as_py() for column in (NAME, FILE, ROW, OP))
     return BadChange(name, path, number, op, {key: not row[key][0].is_valid for key in keys})
 
@@ -567,7 +568,7 @@ def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyCh
     patch = pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
     counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
     counts |= _count_late(changes[KIND].to_numpy()[chains.order], chains)
-    return counts | disorder(changes, how, chains) | {"unfit": first_unfit(batch, how.texts)}
+    return counts | sequence_reversals(changes, how, chains) | {"unfit": first_unfit(batch, how.texts)}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #2c515b8f
 def _count_late(
@@ -582,7 +583,7 @@ def _count_late(
     return {name: int(count) for name, count in counts.items()}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6c508397
-def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
+def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
     facts: dict[str, Any] = {"disorder": 0, "against": None, "repeats": 0}
     if not how.sequence or not len(chains.start):
@@ -591,7 +592,7 @@ def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, An
     is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
     is_again[chains.start] = False
     facts["repeats"] = int(is_again.sum())
-    by_name = places(changes)[chains.order]
+    by_name = change_ranks(changes)[chains.order]
     stays = np.flatnonzero(~is_again)
     falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
     if not len(falls):
@@ -606,23 +607,23 @@ def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, An
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null
 _NAME_BYTES = 255  # most bytes in a folder name
-ROOM = 41  # bytes for the longest non-text value, a decimal with 38 digits after its point; a null needs 26
+LONGEST_VALUE = 41  # bytes for the longest non-text value, a decimal with 38 digits after its point; a null needs 26
 ESCAPED = r"""["#%'*/:=?\\\x7f{\[\]^\x01-\x1f]"""  # characters escaped by three in a folder name: %2F
 
 
-def bytes_left(column: str) -> int:
+def folder_bytes_left(column: str) -> int:
     "Bytes left in a folder's name for the value of a partition column."
     return _NAME_BYTES - len(f"{column}=".encode()) - 2 * len(re.findall(ESCAPED, column))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #81bd32dc
-def is_unfit(
+def is_unfit_folder(
     column: str,
     values: pa.ChunkedArray,  # texts
 ) -> pa.ChunkedArray:
     "Whether no folder can have this name, or readers would read another value from it."
     size = pc.add(pc.binary_length(values), pc.multiply(pc.count_substring_regex(values, ESCAPED), 2))
     reserved = pc.is_in(values, value_set=pa.array(["", HIVE_NULL]))
-    bad = pc.or_(pc.or_(reserved, pc.match_substring(values, "\0")), pc.greater(size, bytes_left(column)))
+    bad = pc.or_(pc.or_(reserved, pc.match_substring(values, "\0")), pc.greater(size, folder_bytes_left(column)))
     return pc.fill_null(bad, False)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6181dd14
@@ -632,7 +633,7 @@ def first_unfit(
 ) -> UnfitText | None:
     "The first row with a text that cannot be the name of a folder."
     for name in texts:
-        rows = batch.filter(pc.and_(batch[WRITE], is_unfit(name, batch[name])))
+        rows = batch.filter(pc.and_(batch[WRITE], is_unfit_folder(name, batch[name])))
         if rows.num_rows:
             return UnfitText(rows[FILE][0].as_py(), rows[ROW][0].as_py(), name, rows[name][0].as_py())
     return None

@@ -14,8 +14,8 @@ from ..errors import BadSetting
 from ..landing.files import parse_name
 
 # %% auto #0
-__all__ = ['Version', 'ReadOptions', 'is_csv', 'is_change_file', 'check_csv', 'options_from', 'options_to_json', 'version_at',
-           'valid_from', 'in_words']
+__all__ = ['Version', 'ReadOptions', 'is_csv', 'is_change_file', 'checked_settings', 'options_from', 'options_to_json',
+           'version_at', 'valid_from_words', 'in_words']
 
 # %% ../../notebooks/05_changes/10_options.ipynb #252abdaa
 class Version(NamedTuple):
@@ -53,7 +53,7 @@ def is_change_file(path: str) -> bool:
     return parse_name(path.rpartition("/")[2]).kind == "change"
 
 # %% ../../notebooks/05_changes/10_options.ipynb #e56d8036
-_KINDS: dict[str, type | tuple[type, ...]] = {
+_SETTING_TYPES: dict[str, type | tuple[type, ...]] = {
     "delimiter": str,
     "quote": str,
     "nulls": (list, tuple),
@@ -67,13 +67,13 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def check_csv(settings: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
     "What a person sets of `ReadOptions`. Raises `BadSetting`."
     # A word that nobody knows is a slip of the pen; it would else be lost in silence.
-    if unknown := sorted(set(settings) - set(_KINDS)):
-        raise BadSetting(f"CSV files have no setting {', '.join(unknown)}; there are {', '.join(_KINDS)}")
+    if unknown := sorted(set(settings) - set(_SETTING_TYPES)):
+        raise BadSetting(f"CSV files have no setting {', '.join(unknown)}; there are {', '.join(_SETTING_TYPES)}")
     for name, value in settings.items():
-        if not isinstance(value, _KINDS[name]):
+        if not isinstance(value, _SETTING_TYPES[name]):
             raise BadSetting(f"the setting {name} of CSV files cannot be {value!r}")
     for name, least in (("delimiter", 1), ("quote", 0)):
         text = settings.get(name)
@@ -101,7 +101,7 @@ def options_from(
     if not columns:
         columns, versions = old_columns, old_versions
     later = tuple(Version(since, _schema(pairs)) for since, pairs in versions)
-    return ReadOptions(_schema(columns), later, **check_csv({**committed, **settings}))
+    return ReadOptions(_schema(columns), later, **checked_settings({**committed, **settings}))
 
 # %% ../../notebooks/05_changes/10_options.ipynb #c675156b
 def _pairs(columns: Schema) -> list[list[str]]:
@@ -111,7 +111,7 @@ def _pairs(columns: Schema) -> list[list[str]]:
 def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON values, without what is usual
     "Options as a commit keeps them."
     # What is usual is left out, so that a commit says what somebody has set.
-    values = {name: getattr(options, name) for name in _KINDS}
+    values = {name: getattr(options, name) for name in _SETTING_TYPES}
     unusual = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
     unusual = {name: list(value) if isinstance(value, tuple) else value for name, value in unusual.items()}
     if options.columns:
@@ -135,7 +135,7 @@ def version_at(
     return max([of_load, *begun], key=lambda version: version.since)
 
 # %% ../../notebooks/05_changes/10_options.ipynb #1279f877
-def valid_from(since: str) -> str:
+def valid_from_words(since: str) -> str:
     "Which of several definitions, in words."
     return f"valid from {since or 'the load'} on"
 
@@ -144,7 +144,7 @@ def _columns_in_words(options: ReadOptions, paths: Iterable[str]) -> str:
     if not options.columns:
         return "columns of text, named by the header" if options.header else "columns that nobody has defined yet"
     by_version = dict(version_at(options, path) for path in paths) or {"": options.columns}
-    valid = {since: f" {valid_from(since)}" if options.versions else "" for since in by_version}
+    valid = {since: f" {valid_from_words(since)}" if options.versions else "" for since in by_version}
     words = [
         f"{len(by_version[since])} columns of the table's definition{valid[since]}" for since in sorted(by_version)
     ]

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dmscdc.changes.fold import (
-    CAME,
     FIRST_OP,
     HAS_COLUMNS,
     IS_INSERT,
+    MOVED_IN,
     WRITE,
     BadChange,
     FileSequence,
@@ -31,10 +31,10 @@ from dmscdc.changes.fold import (
     Place,
     Reversal,
     UnfitText,
-    as_read,
     fold,
     key_codes,
-    with_runs,
+    with_move_runs,
+    without_old_keys,
 )
 from .read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, quoted, read_changes, refuse_lost
 from dmscdc.changes.schema import (
@@ -158,7 +158,7 @@ def with_old_keys(
     differ = codes[: len(updates)] != codes[len(updates) :]
     # The update itself begins the new key; a delete of the old key is added behind all rows, in the same place.
     moves = np.full(changes.num_rows, "", object)
-    moves[updates[differ]] = CAME
+    moves[updates[differ]] = MOVED_IN
     keys = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}
     count = int(differ.sum())
     ends = {name: changes[name].take(updates[differ]) for name in changes.column_names} | keys
@@ -195,7 +195,7 @@ def _fold_files(batches: Batches, url: str) -> Batches:
     for _ in numbers_in(batches):
         tables = [read_file(file, staging.how.schema, staging.how.images) for file in staging.files]
         changes = pa.concat_tables(tables, promote_options="default").combine_chunks()
-        yield facts_out(_write_down(with_runs(changes) if staging.how.images else changes, staging))
+        yield facts_out(_write_down(with_move_runs(changes) if staging.how.images else changes, staging))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-016
 _SHARE = 64 << 20  # bytes of changes, before compression, per task
@@ -222,7 +222,7 @@ def fold_shuffled(
         read = list(batches)
         if read:
             changes = pa.Table.from_batches(read).rename_columns(names)
-            rows = as_read(changes)
+            rows = without_old_keys(changes)
             # No share has a whole file, so nulls are added up over all, and compared with all footers.
             nulls = {column.name: rows[column.name].null_count for column in (OURS[0], *how.schema)}
             yield facts_out(_write_down(changes, load_staging(url)) | {"nulls": nulls})

@@ -212,13 +212,13 @@ def plan(
 
     Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
     looked into; a key that is still to be named does not count."""
-    from dmscdc.service.status import columns_ahead, read_statuses, status_row
+    from dmscdc.service.status import pending_column_changes, read_statuses, status_row
 
     unread: list[str] = []
     unplanned: list[str] = []
     statuses = read_statuses(config, only or (), say=unread.append, tell=unplanned.append)
     rows = [status_row(status) for status in statuses]
-    columns = [columns_ahead(status, config) for status in statuses]
+    columns = [pending_column_changes(status, config) for status in statuses]
     if json:
         plans = [status.plan.to_dict() if status.plan else {} for status in statuses]
         show_json([{**row, "files": files, "columns": words} for row, files, words in zip(rows, plans, columns)])

@@ -22,7 +22,7 @@ from ..changes.schema import FILE, OP, ROW, Column, Schema, open_lake_file, stat
 from ..errors import LeftToFormat
 from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
-from .parquet.write import LARGEST, as_bound, describe
+from .parquet.write import LARGEST, as_bound, lake_file_of
 from .table import Transaction, stored_columns
 from ..storage.filesystem import credentials, is_bucket
 
@@ -220,7 +220,7 @@ def _files(
         action = {to: values[index] for to, values in columns.items()}
         name = unquote(path)
         if action.get("rows") is None:
-            yield path, describe(f"{place}/{name}", name, "", keys)
+            yield path, lake_file_of(f"{place}/{name}", name, "", keys)
             continue
         low, high = (tuple(as_bound(action.get(f"{end}{i}")) for i in range(len(keys))) for end in ("low", "high"))
         values = tuple(value_text(action.get(f"value{i}")) for i in range(len(partition)))

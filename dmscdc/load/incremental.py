@@ -79,7 +79,9 @@ def _staged(task: TableContext, reading: Reading) -> str:
     return f"{task.lake.staging_dir(reading.transaction)}/staged"
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #aa7ee950
-def _truncates(spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch) -> Emptied | None:
+def _find_truncates(
+    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+) -> Emptied | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
     if not (folded.batch.folded.bad and task.empties):  # to the fold such a row is a bad one
         return None
@@ -120,7 +122,7 @@ def _fold_batch(
     on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
         folded = _fold(on_demand, task, plan, head, reading, "first")
-        truncates = _truncates(spark, task, plan, head, folded)
+        truncates = _find_truncates(spark, task, plan, head, folded)
         # The table is emptied first, and what comes after the TRUNCATE is a batch of its own.
         if truncates and truncates.last:
             return truncates
@@ -129,7 +131,7 @@ def _fold_batch(
     return folded
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #69a17d0e
-def _meet_applied(
+def _find_repeated(
     spark: OpenSession,
     task: TableContext,
     plan: Plan,
@@ -251,7 +253,7 @@ def _prepare_batch(
     folded = _fold_batch(spark, task, plan, head, reading, clock)
     if isinstance(folded, FoldedBatch):
         with clock.step("fold", reading.rows):
-            folded = _meet_applied(spark, task, plan, head, folded, is_complete=not unreadable_files)
+            folded = _find_repeated(spark, task, plan, head, folded, is_complete=not unreadable_files)
         if folded.earlier and task.key:
             files = sorted([*folded.earlier, *files], key=lambda file: file.order)
             folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
@@ -271,7 +273,7 @@ def _prepare_batch(
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
-def _only_aside(
+def _prepare_only_quarantined(
     spark: OpenSession,
     task: TableContext,
     plan: Plan,
@@ -307,7 +309,7 @@ def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Co
     # A file that cannot be read is put aside as a whole; the others go on without it.
     readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
-        return _only_aside(spark, task, plan, head, files, unreadable_files)
+        return _prepare_only_quarantined(spark, task, plan, head, files, unreadable_files)
     return _prepare_batch(spark, task, plan, head, readable, unreadable_files)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #31de4e75

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['load_rows', 'replace_table', 'after_load', 'prepare_load']
+__all__ = ['load_rows', 'replace_table', 'position_of_load', 'prepare_load']
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-008
 def load_rows(
@@ -105,7 +105,7 @@ def replace_table(
         raise
 
 # %% ../../notebooks/08_load/07_initial.ipynb #77af45e1
-def after_load(plan: Plan) -> Position:
+def position_of_load(plan: Plan) -> Position:
     "The position of the load alone."
     after = plan.after
     # Changes are a commit of their own: they may be refused, and the load is there all the same.
@@ -128,7 +128,7 @@ def _position_of_load(
     task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
     "Where the table stands once the load is committed."
-    position = read_by(after_load(plan) if plan.changes else plan.after, opened)
+    position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
     return put_aside(task, position, head, Position(), (), quarantined)
 

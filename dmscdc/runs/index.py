@@ -24,7 +24,7 @@ from .store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'with_lines',
-           'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
+           'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'bring_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -44,7 +44,7 @@ class LogOffset:
         return self.piece, self.offset
 
 # %% ../../notebooks/09_runs/08_index.ipynb #28f982fb
-def _print_of(content: bytes) -> str:
+def _fingerprint(content: bytes) -> str:
     "The fingerprint of the bytes before an offset."
     return hashlib.sha256(content[-BACK:]).hexdigest()[:16] if content else ""
 
@@ -58,7 +58,7 @@ class Reading:
     end: LogOffset
 
 # %% ../../notebooks/09_runs/08_index.ipynb #d4e09e00
-def _placed(content: bytes, piece: int, offset: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
     "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
         offset += len(raw)
@@ -74,13 +74,13 @@ def read_on(
     lines: list[tuple[tuple[int, int], dict[str, Any]]] = []
     for piece, content in run_store.tail(start.piece, start.offset - skip):
         is_first = piece == start.piece
-        if is_first and _print_of(content[:skip]) != start.before:
+        if is_first and _fingerprint(content[:skip]) != start.before:
             return None
         begin, offset = (skip, start.offset) if is_first else (0, 0)
         complete, is_known = content[: content.rfind(b"\n") + 1], is_known or is_first
         if len(complete) > begin:
-            lines += _placed(complete[begin:], piece, offset)
-            end = LogOffset(piece, offset + len(complete) - begin, _print_of(complete))
+            lines += _lines_with_offsets(complete[begin:], piece, offset)
+            end = LogOffset(piece, offset + len(complete) - begin, _fingerprint(complete))
     return Reading(start, lines, end) if is_known else None
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-013
@@ -125,7 +125,7 @@ def _encoded(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 # %% ../../notebooks/09_runs/08_index.ipynb #0f348345
-def _at(index: dict[str, Any]) -> tuple[int, int]:
+def _upto(index: dict[str, Any]) -> tuple[int, int]:
     "How far a file has followed the run log."
     return tuple(index["upto"][:2])
 
@@ -135,10 +135,10 @@ def with_lines(
     reading: Reading,  # lines of this table, from `upto` or earlier
 ) -> dict[str, Any]:  # the same with what is new
     "A table's runs with the new ones added; a late one is sorted in."
-    if reading.end.at <= _at(runs):
+    if reading.end.at <= _upto(runs):
         return runs
     ids = {row.get("run") for row in runs["rows"]}
-    fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _at(runs)}
+    fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _upto(runs)}
     rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=by_end)
     return {**runs, "upto": [*reading.end.at], "rows": rows}
 
@@ -191,7 +191,7 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     return {"rows": rows, "lag": max(lags, default=None), **sums}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
-def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
+def _add_line(index: dict[str, Any], line: dict[str, Any]) -> None:
     "Add a line to the front page's file."
     row, is_pass = row_of(line), line.get("job") == "pass" and not line.get("html")
     if is_pass:
@@ -237,11 +237,11 @@ def index_of(
 _Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; the second is where those of before are
 
 
-def _with_reading(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
+def _add_lines(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
     "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
-    for _, line in (entry for entry in reading.lines if entry[0] > _at(index)):
-        _noted(index, line)
+    for _, line in (entry for entry in reading.lines if entry[0] > _upto(index)):
+        _add_line(index, line)
     if index["passes"] != passes:
         index["charts"] = draw(index["passes"], index["charts"])
     end = reading.end
@@ -282,7 +282,7 @@ def _by_table(reading: Reading) -> dict[str, Reading]:
     return readings
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
-def _news_of(
+def _read_news(
     run_store: RunStore,
     afresh: bool = False,  # rebuild everything
 ) -> _News:
@@ -320,7 +320,7 @@ def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str
 
     def edit(before: bytes) -> bytes | None:
         runs = table_of(news.run_store, news.index, table, before)
-        grown = with_lines(runs, news.of(table, _at(runs)))
+        grown = with_lines(runs, news.of(table, _upto(runs)))
         if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(news.run_store, grown)
         shortened, removed = without_reports(grown, keep)
@@ -365,7 +365,7 @@ def _incomplete(
     return {table for table in index["tables"] if not {file_of(table), file_of(table, kind="json")} <= present}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-032
-def brought_up_to_date(
+def bring_up_to_date(
     runs: Path | str | RunStore,  # where runs are kept
     write: Callable[[RunStore, dict[str, Any], str], None],  # writes the pages of a table: run store, index, its name
     draw: _Draw,
@@ -375,7 +375,7 @@ def brought_up_to_date(
 ) -> list[str]:  # tables whose pages are as new as the run log
     "Add the new lines of the run log to the run index and the tables' pages. Raises `RunStoreError`."
     run_store = open_run_store(runs)
-    news, spent = _news_of(run_store, afresh), 0.0
+    news, spent = _read_news(run_store, afresh), 0.0
     tables = sorted({*news.new} | _incomplete(run_store, news.index))
     for number, table in enumerate(tables):
         if spent > seconds:
@@ -389,8 +389,8 @@ def brought_up_to_date(
 
     def edit(before: bytes) -> bytes | None:
         stored = _parsed(before, news.index["ledger"])
-        is_new = stored and news.reading.end.at > _at(stored)
-        return _encoded(_with_reading(stored, news.reading, draw)) if is_new else None
+        is_new = stored and news.reading.end.at > _upto(stored)
+        return _encoded(_add_lines(stored, news.reading, draw)) if is_new else None
 
     run_store.revise(INDEX, edit)
     return tables

@@ -24,8 +24,8 @@ from .store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
-           'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run',
-           'facts_of', 'rebuild']
+           'path_name', 'new_run', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run',
+           'run_log_lines', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -178,7 +178,7 @@ def iso(
 _LONGEST = 200  # bytes of a table's name in a path; a file system takes 255 for name and ending
 
 
-def in_path(
+def path_name(
     table: str,  # schema.table
 ) -> str:  # of ASCII
     "A table's name as a folder or a file can be called. A long one is cut, and made different by a hash."
@@ -188,7 +188,7 @@ def in_path(
     return f"{re.sub('%.?$', '', name[: _LONGEST - 13])}~{sha256(table.encode()).hexdigest()[:12]}"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #101a03cd
-def run_at(
+def new_run(
     start: datetime,  # UTC
     run_id: str,  # unique
     job: str,  # the notebook's name without its ending
@@ -197,7 +197,7 @@ def run_at(
     runs: Path,  # the folder in which runs are executed
 ) -> Run:  # its verdict is `failed` until something better is known
     "A new run with its path: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
-    home = runs / job / in_path(table) if table else runs / job
+    home = runs / job / path_name(table) if table else runs / job
     stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
     rerun = command or f"dmscdc pass{f' --only {for_shell(table)}' if table else ''}"
     return Run(
@@ -323,7 +323,7 @@ def stored_run(
     return replace(run, notebook=run_store.where(line["notebook"]), html=run_store.where(line["html"]))
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-053
-def facts_of(
+def run_log_lines(
     notebooks: Iterable[Path],  # executed notebooks
 ) -> list[dict[str, Any]]:  # run log lines; a notebook that is torn or not finished has none
     "The run log lines in the metadata of finished notebooks."
@@ -350,7 +350,7 @@ def rebuild(
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         standing = [line for line in read_lines(file.read()) if not line.get("notebook")]
-        rebuilt = facts_of(Path(runs).glob("*/**/*.ipynb"))
+        rebuilt = run_log_lines(Path(runs).glob("*/**/*.ipynb"))
         lines = sorted(standing + rebuilt, key=by_end)
         file.truncate(0)
         os.write(file.fileno(), b"".join(map(_as_line, lines)))

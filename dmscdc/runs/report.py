@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from ..errors import NOT_DONE, Verdict, escaped
-from .log import RECORD, as_json, in_order, in_path, records, say, table_html
+from .log import RECORD, as_json, in_order, path_name, records, say, table_html
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -496,7 +496,7 @@ def file_of(
     kind: str = "html",  # or json
 ) -> str:  # below the runs
     "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
-    return f"tables/{f'{page}/' if page else ''}{in_path(table) or 'other'}.{kind}"
+    return f"tables/{f'{page}/' if page else ''}{path_name(table) or 'other'}.{kind}"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #36a9df4b
 def way_up(

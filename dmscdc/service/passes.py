@@ -30,7 +30,7 @@ from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
 from .config import Config
-from .consistent import check_consistent, divided, held_back, hindered, say_boundary
+from .consistent import check_consistent, divide_transactions, hindrances, hold_back, say_boundary
 from .idle import Seen, is_calm, leave_word, look_around
 from .metrics import open_metrics, pass_facts, table_facts
 from .status import TableStatus, read_status, read_statuses, status_row
@@ -39,12 +39,12 @@ from dmscdc.service.workers import (
     Outcome,
     Servers,
     Workers,
-    attempt,
-    inherit,
-    lost_server,
+    free_dead_lease,
+    has_lost_server,
+    outcome_without_run,
     retry_alone,
     say_line,
-    without_run,
+    try_table,
 )
 from ..spark.interrupts import is_gone, stop_work, this_process
 from ..spark.server import serve
@@ -54,7 +54,7 @@ from ..state.registry import open_state
 from ..storage.filesystem import sweep_scratch
 
 # %% auto #0
-__all__ = ['PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'show_failure', 'pass_verdict', 'run_pass']
+__all__ = ['PassResult', 'verdict_and_counts', 'by_size', 'is_brief', 'row_after', 'show_failure', 'pass_verdict', 'run_pass']
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-006
 def _plain(
@@ -91,7 +91,7 @@ class PassResult:
         return {"pass": self.id, **named, "tables": {name: _plain(outcome) for name, outcome in self.tables.items()}}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-009
-def in_words(
+def verdict_and_counts(
     outcomes: Iterable[Outcome],
 ) -> tuple[str, str]:  # verdict and sentence of the pass
     "The worst verdict and the number of tables by verdict; tables that wait, or are paused, are counted separately."
@@ -162,7 +162,7 @@ def _heeding_signals(
 _MEMORY = 2 << 30  # bytes for a notebook that after all starts a Spark of its own
 
 
-def _without_spark(
+def _most_without_spark(
     workers: int,  # notebooks with Spark at a time
 ) -> int:
     "Notebooks at a time of tables that need no Spark: two a core, since each waits for its kernel half of the time."
@@ -174,7 +174,7 @@ def _without_spark(
 _SHOWING, _AT_END = 5.0, 20.0  # seconds for pages; of a run log that is read anew, the next passes write the others
 
 
-def _show(config: Config) -> None:
+def _update_pages(config: Config) -> None:
     "Write the pages of tables that are done. In a bucket they are written once, at the end."
     store = open_run_store(config.runs)
     with suppress(RunStoreError, OSError):  # the end of the pass says it
@@ -189,16 +189,16 @@ def _run_all(
     "Run tables in parallel until all are done or the workers are stopped."
     limit = workers.config.workers
     if not limit:
-        return [attempt(workers, status) for status in statuses]
-    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_without_spark(limit)) as without:
+        return [try_table(workers, status) for status in statuses]
+    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_most_without_spark(limit)) as without:
         pools = {True: with_spark, False: without}
-        futures = [pools[status.needs_spark].submit(attempt, workers, status) for status in statuses]
+        futures = [pools[status.needs_spark].submit(try_table, workers, status) for status in statuses]
         shown_done = 0
         while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(unfinished)
             # The front page of a thousand tables is not drawn a thousand times.
             if done - shown_done >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
-                _show(workers.config)
+                _update_pages(workers.config)
                 shown_done = done
         return [future.result() for future in futures]
 
@@ -233,12 +233,12 @@ def _run_needed(
     workers.servers.brief = is_brief(needed)
     workers.progress.expect(len(needed))
     done = {outcome.table: outcome for outcome in _run_all(workers, needed)}
-    for outcome in filter(lost_server, list(done.values())):
+    for outcome in filter(has_lost_server, list(done.values())):
         done[outcome.table] = retry_alone(workers, outcome)
     return done
 
 # %% ../../notebooks/13_service/08_passes.ipynb #ef3adde6
-def _free_idle(
+def _free_dead_leases(
     workers: Workers,
     statuses: Iterable[TableStatus],
 ) -> None:
@@ -246,10 +246,10 @@ def _free_idle(
     dead = {lease.table for lease in workers.state.holders() if is_gone(lease.owner)}
     for status in statuses:
         if status.table in dead and not status.has_work:
-            inherit(workers, status.table)
+            free_dead_lease(workers, status.table)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-020
-def status_after(
+def row_after(
     status: TableStatus,  # before the pass
     outcome: Outcome | None,  # None: the pass was stopped before
     state: State,  # where the run has saved the position
@@ -289,7 +289,7 @@ def _finish(
         ]
         all_statuses.sort(key=lambda status: status.table)
         state = open_state(config.state, config.landing, ask=True)
-        rows = [status_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
+        rows = [row_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
         write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
         verdict, trouble = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
@@ -320,7 +320,7 @@ def pass_verdict(
     stopped: bool,
 ) -> dict[str, str]:  # verdict, words and cause of the pass
     "The verdict over all tables; a stopped pass has failed, whatever it has done."
-    verdict, words = in_words(tables.values())
+    verdict, words = verdict_and_counts(tables.values())
     if stopped:
         return {"verdict": Verdict.FAILED, "words": f"stopped on request; {words}", "cause": "stopped"}
     return {"verdict": verdict, "words": words, "cause": ""}
@@ -341,7 +341,7 @@ def _logged(
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #e96b93ed
-def _if_calm(
+def _leave_word_if_calm(
     config: Config,
     seen: Seen,  # at the beginning
     result: PassResult,  # over all tables
@@ -396,18 +396,18 @@ def _still_refused(
     return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
-def _left_alone(
+def _outcome_of_unrun(
     workers: Workers,
     status: TableStatus,  # at a table that was not run
 ) -> Outcome:
     "The outcome of a table without a run; it is printed if there is something to do or to wait for."
-    outcome = without_run(status)
+    outcome = outcome_without_run(status)
     if outcome.verdict != Verdict.NOTHING or outcome.waits:
         workers.say(_still_refused(status) if status.refusal else str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/08_passes.ipynb #661fc36f
-def _unseen(
+def _with_unread(
     verdict: dict[str, str],  # verdict, words and cause of the tables that were seen
     unread: Sequence[str],  # what could not be looked into, a sentence each
 ) -> dict[str, str]:  # of the pass
@@ -433,27 +433,29 @@ def _one_round(
     open_state(config.state, config.landing)  # created if it is missing
     _close_lost_runs(config, Path(more["job"]).stem)
     seen = look_around(config, time.time())
-    routed, left = divided(config, more["say"]), []
+    routed, left = divide_transactions(config, more["say"]), []
     unread = list(routed.problems)
     try:
         how = {"retry": more["retry"], "say": unread.append, "tell": left.append}
         statuses = read_statuses(config, only, **how, owner=str(this_process(begun.id, "")))
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
-    held = hindered(statuses, unread) if consistent else ""
+    held = hindrances(statuses, unread) if consistent else ""
     with _open_workers(config, begun.id, stop=stop, log=log, **more) as workers:
-        ran = held_back(workers.say, statuses, held) if held else _run_needed(workers, statuses)
-        _free_idle(workers, statuses)
-        tables = {str(status.table): ran.get(str(status.table)) or _left_alone(workers, status) for status in statuses}
+        ran = hold_back(workers.say, statuses, held) if held else _run_needed(workers, statuses)
+        _free_dead_leases(workers, statuses)
+        tables = {
+            str(status.table): ran.get(str(status.table)) or _outcome_of_unrun(workers, status) for status in statuses
+        }
         workers.servers.dismiss()  # they end while the pass is written down
         if consistent and not held:
             say_boundary(tables, routed.last, left, unread)
-        verdict = _unseen(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
+        verdict = _with_unread(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
         words = "; ".join([verdict["words"], *left])
         ended = _ended(begun, tables=tables, **{**verdict, "words": words})
         result = _logged(log, _finish(config, ended, statuses, only), statuses)
         if seen and not (only or held or left):
-            _if_calm(config, seen, result, statuses)
+            _leave_word_if_calm(config, seen, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-027

@@ -49,12 +49,12 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['FEW', 'TableStatus', 'state_of', 'input_mark', 'refusal_words', 'paused_words', 'busy_words', 'problem_words',
-           'read_status', 'columns_ahead', 'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws',
-           'read_statuses', 'is_mended', 'status_row']
+__all__ = ['SMALL_BYTES', 'TableStatus', 'state_of', 'input_fingerprint', 'refusal_words', 'paused_words', 'busy_words',
+           'problem_words', 'read_status', 'pending_column_changes', 'chosen_tables', 'check_known', 'wanted_tables',
+           'waits_for_aws', 'read_statuses', 'is_input_new', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
-FEW = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
+SMALL_BYTES = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class TableStatus:
         "Whether a run will most likely ask for Spark; if it does against all odds, its notebook starts one."
         plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
         used_spark = self.item.status.get("spark", not plain)
-        small = min(FEW, int(os.environ.get("DMSCDC_SMALL_BYTES", FEW)))
+        small = min(SMALL_BYTES, int(os.environ.get("DMSCDC_SMALL_BYTES", SMALL_BYTES)))
         return not self.plan.is_empty and (used_spark or self.bytes > small)
 
     @property
@@ -102,7 +102,7 @@ def state_of(
     return "ready" if item.active else "paused"
 
 # %% ../../notebooks/13_service/03_status.ipynb #1f456b75
-def input_mark(
+def input_fingerprint(
     status: TableStatus,  # at a ready table
 ) -> str:
     "A mark of all that a refusal depends on: the same mark means the same refusal."
@@ -114,12 +114,16 @@ def input_mark(
     return sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
 # %% ../../notebooks/13_service/03_status.ipynb #6a5fd0c6
-def _recalled(
+def _with_refusal(
     status: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
     "Add an earlier refusal of the same input."
     refusal = status.item.status.get("refused") or {}
-    return replace(status, refusal=refusal) if status.has_work and refusal.get("mark") == input_mark(status) else status
+    return (
+        replace(status, refusal=refusal)
+        if status.has_work and refusal.get("mark") == input_fingerprint(status)
+        else status
+    )
 
 # %% ../../notebooks/13_service/03_status.ipynb #43038942
 def refusal_words(
@@ -165,7 +169,7 @@ def problem_words(
     return f"{type(error).__name__}: {last_line:.300}. Nobody expected that: it is a fault in dmscdc"
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
-def _proposed(
+def _suggested_key(
     landing: Landing,
     item: TableItem,  # of a table that waits for its key
 ) -> Suggestion:
@@ -214,7 +218,7 @@ def read_status(
         item = state.get(table) or (state.put_settings(table, **fresh) if owner else TableItem(table, **fresh))
         kind = state_of(item)
         if kind == "waiting":
-            return TableStatus(table, kind, item, suggestion=_proposed(landing, item))
+            return TableStatus(table, kind, item, suggestion=_suggested_key(landing, item))
         owner = owner if kind == "ready" else ""  # a paused table is only looked at
         table_state = _settled(state, table, config, owner)
         plan = plan_state(table_state, landing, config.settle, now, config.archive)
@@ -226,13 +230,13 @@ def read_status(
         status = replace(status, holder=state.holder(table)) if status.has_work else status
     except Exception as error:  # a problem of one table must not stop the others
         status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))
-    return status if retry else _recalled(status)
+    return status if retry else _with_refusal(status)
 
 # %% ../../notebooks/13_service/03_status.ipynb #d92edd21
 _FOOTERS = 50  # of waiting files that are read
 
 
-def columns_ahead(
+def pending_column_changes(
     status: TableStatus,
     config: Config,
 ) -> list[str]:  # a sentence each
@@ -288,7 +292,7 @@ def chosen_tables(
     return named or tables
 
 # %% ../../notebooks/13_service/03_status.ipynb #6265befc
-def check_here(
+def check_known(
     config: Config,
     table: TableRef,
 ) -> None:
@@ -418,7 +422,7 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
-def _proposal_of(status: TableStatus) -> dict[str, Any]:
+def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the next command."
     guess = status.suggestion
     if guess is None:
@@ -444,7 +448,7 @@ def _waiting_since(plan: Plan) -> str:  # UTC; "" where nothing waits
     return f"{datetime.fromtimestamp(min(times), timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 # %% ../../notebooks/13_service/03_status.ipynb #049a8ec2
-def is_mended(
+def is_input_new(
     status: TableStatus,
 ) -> bool:
     "Whether the input has changed since the last refusal."
@@ -465,14 +469,14 @@ def status_row(
         "state": "new" if fresh else status.state,
         "key": list(item.key),
         "insert_only": item.insert_only,
-        **_proposal_of(status),
+        **_suggestion_fields(status),
         **_plan_words(plan),
         "position": str(position or "never loaded"),
         "commit": head.number if head else item.commit,
         "rows": head.rows if head else None,
         "lag": lag_of(position, time.time()),
         "stream": item.status.get("stream"),
-        "mended": is_mended(status),
+        "mended": is_input_new(status),
         "proof": item.status.get("proof"),
         "losses": item.status.get("losses") or [],
         "proven": proven_words(item.status.get("proof") or {}, head.number if head else item.commit),

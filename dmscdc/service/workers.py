@@ -26,7 +26,7 @@ from ..runs.progress import Progress
 from ..runs.run import run_notebook, secret_in
 from ..runs.store import open_run_store
 from .config import Config, table_parameters
-from .status import TableStatus, busy_words, input_mark, paused_words, problem_words, refusal_words
+from .status import TableStatus, busy_words, input_fingerprint, paused_words, problem_words, refusal_words
 from ..spark.formats import spark_line
 from dmscdc.spark.interrupts import (
     MARK,
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from dmscdc.runs.fork import ForkServer
 
 # %% auto #0
-__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'without_run', 'Workers',
-           'inherit', 'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
+__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'outcome_without_run',
+           'Workers', 'free_dead_lease', 'run_table', 'stop_left_work', 'save_result', 'try_table', 'has_lost_server',
+           'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -122,7 +123,7 @@ class LeaseHeartbeat:
         self.thread.join()
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
-def _prepare(
+def _import_ahead(
     begin: Callable[[], None],  # called when a kernel can be started
 ) -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
@@ -133,7 +134,7 @@ def _prepare(
     import pyspark.sql.connect.client  # noqa: F401
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
-_JOB = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
+_JOB_IMPORTS = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
 
 
 class Servers:
@@ -165,7 +166,7 @@ class Servers:
                 log = open_run_store(self.config.runs).home / f"spark-{format}.log"
                 options = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
                 options |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
-                options |= {"meanwhile": partial(_prepare, self.kernels), "stop": self.stop, "brief": self.brief}
+                options |= {"meanwhile": partial(_import_ahead, self.kernels), "stop": self.stop, "brief": self.brief}
                 options["more_env"] = {MARK: this_process().mark}
                 try:
                     server = self.stack.enter_context(self.start(format, **options))
@@ -180,7 +181,7 @@ class Servers:
 
         with self.fork_lock:
             if self.may_fork and self.forks is None:
-                imports = _JOB if self.classic else f"{_JOB}, pyspark.sql.connect.session"
+                imports = _JOB_IMPORTS if self.classic else f"{_JOB_IMPORTS}, pyspark.sql.connect.session"
                 harmless = {name: value for name, value in os.environ.items() if not secret_in(name, value)}
                 self.forks = ForkServer(imports, {**harmless, MARK: this_process().mark})
                 self.stack.callback(self.forks.close)
@@ -228,7 +229,7 @@ class Outcome:
         return f"{self.table}: {self.verdict}, {self.words}"
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-022
-def without_run(
+def outcome_without_run(
     status: TableStatus,  # of a table that needs none
 ) -> Outcome:
     "The outcome of a table that needs no run."
@@ -302,7 +303,7 @@ def _who_holds(
     return busy_words(holder)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #c1603326
-def inherit(
+def free_dead_lease(
     workers: Workers,
     table: TableRef,
 ) -> None:
@@ -330,8 +331,8 @@ def run_table(
     "Do what one table needs, under its lease, in a notebook of its own."
     name = str(status.table)
     if workers.stop.is_set():
-        return without_run(status)
-    inherit(workers, status.table)
+        return outcome_without_run(status)
+    free_dead_lease(workers, status.table)
     with workers.keeper.keep(status.table, workers.owner) as held_lease:
         if held_lease is None:
             words = _who_holds(workers.state, status.table)
@@ -342,7 +343,7 @@ def run_table(
         if workers.state.get(status.table).commit != status.item.commit:
             status = workers.reread(status.table)
             if not status.has_work:
-                outcome = without_run(status)
+                outcome = outcome_without_run(status)
                 return outcome if status.problem else replace(outcome, words="another pass has done it meanwhile")
         return _run_job(workers, status, held_lease)
 
@@ -370,14 +371,14 @@ def _run_job(
     with workers.progress.at(name, run_id) as step:
         workers.progress.say(name, "waits for Spark" if status.needs_spark else "its notebook starts")
         if (spark := _spark_for(workers, status)) is None:
-            return without_run(status)
+            return outcome_without_run(status)
         workers.progress.say(name, "its notebook starts")
         url, server = spark
-        run = _run_beside(workers, status, held_lease, run_id, url, server, step)
-    return noted(workers, status, run, held_lease.stays)
+        run = _execute(workers, status, held_lease, run_id, url, server, step)
+    return save_result(workers, status, run, held_lease.stays)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #df399dfa
-def _of_source(config: Config) -> list[str]:
+def _source_secrets(config: Config) -> list[str]:
     "Variables that hold a secret of the source, which only its comparison with the lake needs."
     from dmscdc.reconcile.source import PASSWORD
 
@@ -385,7 +386,7 @@ def _of_source(config: Config) -> list[str]:
     return [name for name in (PASSWORD, *named) if name in os.environ]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #9b412f74
-def _run_beside(
+def _execute(
     workers: Workers,
     status: TableStatus,
     held_lease: HeldLease,  # the table's lease
@@ -410,7 +411,7 @@ def _run_beside(
                 "DMSCDC_MASTER": workers.config.master,
                 MARK: this_process().mark,
                 **step,
-                **dict.fromkeys(_of_source(workers.config), ""),
+                **dict.fromkeys(_source_secrets(workers.config), ""),
             },
             timeout=workers.config.timeout,
             run_id=run_id,
@@ -419,33 +420,33 @@ def _run_beside(
             stop=_AnyOf((workers.stop, held_lease.lost)),
         )
     finally:
-        held_lease.stays = left_behind(workers, url, server, session)
+        held_lease.stays = stop_left_work(workers, url, server, session)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
-def _is_gone(
+def _has_ended(
     server: SparkServer | None,  # None: not ours, so we do not know
 ) -> bool:
     "Whether our server has ended, and with it all its work."
     return server is not None and server.poll() is not None
 
 # %% ../../notebooks/13_service/04_workers.ipynb #f698590b
-def left_behind(
+def stop_left_work(
     workers: Workers,
     url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
     server: SparkServer | None,  # None: not ours
     session: str,  # the run's
 ) -> str:  # what may still be at work, in words; "" for certain that nothing is
     "Stop what a run has left in the server."
-    if not url or _is_gone(server):
+    if not url or _has_ended(server):
         return ""
     try:
         workers.stop_work(url, session)
     except Exception as error:  # whatever it was: something may still run
-        return "" if _is_gone(server) else f"{type(error).__name__}: {error}".splitlines()[0]
+        return "" if _has_ended(server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #7931ff83
-def _refused_input(
+def _refusal_note(
     workers: Workers,
     status: TableStatus,  # before the run
     run: Run,
@@ -460,13 +461,13 @@ def _refused_input(
             return None
     words = run.words.removeprefix(f"{status.table}: ")[:1_000]
     files = [file.path for file in after.plan.inputs][:_NAMED] if after.plan else []
-    return {"mark": input_mark(after), "words": words, "run": run.id, "at": run.end, "files": files}
+    return {"mark": input_fingerprint(after), "words": words, "run": run.id, "at": run.end, "files": files}
 
 
 _NAMED = 100  # files of a refusal that are remembered
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
-def _what_stands(
+def _committed_before(
     workers: Workers,
     status: TableStatus,  # before the run
 ) -> str:  # a sentence, "" for none
@@ -476,7 +477,7 @@ def _what_stands(
     return f". Commit {item.commit}, which it had made before, stays" if is_more else ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #d38fdc12
-def noted(
+def save_result(
     workers: Workers,
     status: TableStatus,  # before the run
     run: Run,
@@ -492,16 +493,16 @@ def noted(
         "last_run": run.id,
         "lag": done.get("lag"),
     }
-    workers.state.note_run(table, {**run_note, "refused": _refused_input(workers, status, run), **facts})
+    workers.state.note_run(table, {**run_note, "refused": _refusal_note(workers, status, run), **facts})
     words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
-    words += _what_stands(workers, status) if run.verdict == Verdict.FAILED else ""
+    words += _committed_before(workers, status) if run.verdict == Verdict.FAILED else ""
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
     workers.say(str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-044
-def attempt(
+def try_table(
     workers: Workers,
     status: TableStatus,
 ) -> Outcome:  # whatever happens
@@ -511,7 +512,7 @@ def attempt(
     except Exception as error:
         words = problem_words(status.table, error)
         with suppress(Exception):  # perhaps it is the state that failed
-            words += _what_stands(workers, status)
+            words += _committed_before(workers, status)
         outcome = Outcome(str(status.table), Verdict.FAILED, words, f"{Advice.PASS_ONLY(status.table)}")
         workers.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed
@@ -519,7 +520,7 @@ def attempt(
         return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-046
-def lost_server(
+def has_lost_server(
     outcome: Outcome,
 ) -> bool:
     "Whether the Spark server, or the process that forks kernels, died during this run, whoever caused it."
@@ -536,12 +537,12 @@ def retry_alone(
         return outcome
     status = workers.reread(table)
     if status.problem:
-        return without_run(status)
+        return outcome_without_run(status)
     if not status.has_work:
         return replace(outcome, verdict=Verdict.OK, words="it had committed before the server died")
     casualty = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
     workers.say(f"{table}: {casualty} died, so once more, alone")
-    second = attempt(workers, status)
-    if lost_server(second):
+    second = try_table(workers, status)
+    if has_lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")
     return second

@@ -13,7 +13,7 @@ from moto.s3.models import s3_backends
 
 from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import AlreadyExists, CommitConflict, UnsupportedStore
-from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, name_prefix, recover, whereabouts
+from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
 from dmscdc.storage.filesystem import client, files_in
 from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3, open_store
 
@@ -57,7 +57,7 @@ class Lake:
         head = self.journal.head()
         recover(self.journal, head)
         if head:
-            whereabouts(self.journal, head)
+            urls_by_base(self.journal, head)
         return self.step(head, attempt, adds, removes, position)
 
     def step(self, head, attempt, adds, removes=(), position=""):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.errors import AlreadyExists, CommitConflict, MissingDataFile, UnsupportedStore
-from dmscdc.lake.parquet.journal import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, whereabouts
+from dmscdc.lake.parquet.journal import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
 from dmscdc.storage.log_store import LogStore, entry_number
 
 pytestmark = pytest.mark.quick
@@ -57,7 +57,7 @@ class Lake:
         head = journal.head()
         recover(journal, head)
         if head:
-            whereabouts(journal, head)
+            urls_by_base(journal, head)
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
             files.append(LakeFile(f"{prefix}-{name}.parquet", f"{prefix}/{name}.parquet", len(words.split()), len(words)))
@@ -208,16 +208,16 @@ def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
     lake, asked = Lake(tmp_path), []
     loaded(lake)
     journal, head = lake.watched(asked.append), lake.journal.head()
-    assert len(whereabouts(journal, head)[str(tmp_path / "shop/item")]) == 3 and len(asked) == 1
+    assert len(urls_by_base(journal, head)[str(tmp_path / "shop/item")]) == 3 and len(asked) == 1
     aside = tmp_path / journal.aside / head.files[0].aside
     aside.parent.mkdir()
     (tmp_path / "shop/item" / head.files[0].name).rename(aside)  # as if it were not copied yet
-    assert list(map(len, whereabouts(journal, head).values())) == [1, 2] and len(asked) == 3
+    assert list(map(len, urls_by_base(journal, head).values())) == [1, 2] and len(asked) == 3
     aside.unlink()
     with pytest.raises(
         MissingDataFile, match="which commit 1 lists, is missing from the lake. Restore it, or: dmscdc table rewind shop.item --reload"
     ):
-        whereabouts(journal, head)
+        urls_by_base(journal, head)
     assert len(asked) == 7
 
 
@@ -298,7 +298,7 @@ def test_a_store_without_folders_can_be_plugged_in():
     with pytest.raises(CommitConflict):
         commit(journal, journal.entry(1), "d", [], [], {})
     assert journal.numbers() == [1, 2, 3] and bucket.list(journal.aside) == []
-    assert whereabouts(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
+    assert urls_by_base(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
     assert [bucket.read(name) for name in bucket.list("shop/item")] == [b"c"]
 
 

@@ -22,7 +22,7 @@ from ...storage.log_store import ENTRY_NAME, AnyLogStore, staging_number
 
 # %% auto #0
 __all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'TransactionLog', 'recover', 'inspect', 'next_entry',
-           'roll_back', 'commit', 'located', 'whereabouts']
+           'roll_back', 'commit', 'files_by_url', 'urls_by_base']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -107,7 +107,7 @@ def decode(content: bytes) -> Entry:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #403360c4
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _as_missing_file(path: str) -> Iterator[None]:
     "Raise errors about the content of an entry as `MissingDataFile`, with its path."
     try:
         yield
@@ -225,14 +225,14 @@ class TransactionLog:  # a `Log`
 
     def reading(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of an entry as `MissingDataFile`, with its path."
-        return _reading(self.store.path(self.entry_name(number)))
+        return _as_missing_file(self.store.path(self.entry_name(number)))
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."
         return self.entry(number) if (number := self.newest()) else None
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-026
-def _each(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
+def _in_parallel(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
     "One request per name, in parallel as the store allows; raises the first error at the end."
     if store.at_once == 1:
         for name in names:
@@ -244,17 +244,17 @@ def _each(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> N
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3b907f69
 def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> None:
     "Deletes names; if the store prefers that, only those that the last listing showed."
-    _each(store, store.delete, [name for name in names if not store.marks or name in listed])
+    _in_parallel(store, store.delete, [name for name in names if not store.marks or name in listed])
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #c31f12ea
-def _switch(journal: TransactionLog, entry: Entry) -> None:
+def _publish_files(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
     store, folder, staging = journal.store, journal.folder, journal.aside
     present = set(_below(store, folder))
     missing = [
         file for file in entry.added if file.name not in present
     ]  # if the staged file is gone too, somebody has copied it
-    _each(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
+    _in_parallel(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
     _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in present})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-029
@@ -263,11 +263,11 @@ def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # name
     names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
     # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
-    _each(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
+    _in_parallel(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
-def _free(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
+def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
     keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.aside
     if not store.marks:
@@ -275,7 +275,7 @@ def _free(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are
     names = _below(store, staging)
     undeleted = () if store.marks else keep
     over = [name for name in names if staging_number(name) < entry.number + (name not in undeleted)]
-    _each(store, store.delete, [f"{staging}/{name}" for name in over])
+    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in over])
     store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
 
@@ -305,13 +305,13 @@ def recover(
         return []
     # The order of the steps is the protocol's: copy in, delete what was removed, orphans, and staged files last,
     # because a file can be copied only while it is staged.
-    _switch(journal, entry)
+    _publish_files(journal, entry)
     names = _remove_orphans(journal, entry)
     missing = sorted({file.name for file in entry.files} - set(names))  # of earlier commits, too
     # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    strange, unknown = [name for name in names if commit_of(name) is None], _free(journal, entry)
+    strange, unknown = [name for name in names if commit_of(name) is None], _delete_staged(journal, entry)
     return _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #1cd7e572
@@ -394,7 +394,7 @@ def commit(
     return entry
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-049
-def _found(journal: TransactionLog, entry: Entry) -> dict[str, str]:
+def _current_places(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
     inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
     asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
@@ -408,9 +408,9 @@ def _found(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     return places_found
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-051
-def located(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
+def files_by_url(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     "The entry's files by their current location."
-    places = _found(journal, entry)
+    places = _current_places(journal, entry)
     missing = next((file.name for file in entry.files if file.name not in places), None)
     if missing:
         if journal.newest() == entry.number:
@@ -425,9 +425,9 @@ def located(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     return {journal.store.path(places[file.name]): file for file in entry.files}
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #b6bbe968
-def whereabouts(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
+def urls_by_base(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
     "The current locations of the entry's files, by the folder above their partition folders."
     places: dict[str, list[str]] = {}
-    for path, file in located(journal, entry).items():
+    for path, file in files_by_url(journal, entry).items():
         places.setdefault(path.rsplit("/", 1 + file.name.count("/"))[0], []).append(path)
     return places

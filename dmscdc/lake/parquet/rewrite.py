@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...changes.fold import CAME, FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, WRITE, alike, needs_row
+from ...changes.fold import FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, MOVED_IN, WRITE, comparable, needs_row
 from ...changes.read import before_images
 from dmscdc.changes.schema import (
     FILE,
@@ -216,7 +216,7 @@ def match(
     "Find each row's key in the batch."
     row_codes, right = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
     for k in keys:
-        columns = [alike(table[k]) for table in (rows, batch)]
+        columns = [comparable(table[k]) for table in (rows, batch)]
         values = pc.unique(columns[1])
         row_codes, right = (_next_code(code, column, values) for code, column in zip((row_codes, right), columns))
         # The codes are made dense again, so that many key columns do not overflow.
@@ -336,7 +336,7 @@ def _built(
     return combined.take(place[place >= 0])
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-034
-def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
+def _stage_rows(table: pa.Table, kind: str, work: Work) -> list[str]:
     "Write rows for the next step to a separate file."
     if not table.num_rows:
         return []
@@ -430,7 +430,9 @@ def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np
     "Rows that came from another key to one that the lake has, with other values."
     source = [name for names in work.sets for name in names]
     source = [name for name in source if name not in before_images(source, work.keys).values()]
-    has_moved = pc.and_(pc.fill_null(pc.equal(new[FIRST_OP], CAME), False), pc.not_equal(stored[OP], "D")).to_numpy()
+    has_moved = pc.and_(
+        pc.fill_null(pc.equal(new[FIRST_OP], MOVED_IN), False), pc.not_equal(stored[OP], "D")
+    ).to_numpy()
     return has_moved & ~_flag(new, IS_INSERT) & differs(stored, after, source)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #da393ae3
@@ -453,8 +455,8 @@ def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.nda
     counts |= {"deleted": dies, "unchanged": is_same, "idle": idle, "updated": ~is_same & ~dies}
     files = {
         # The step that writes new rows knows from these keys which rows are new.
-        "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
-        "moved": tuple(_put_down(after.filter(pa.array(moved)), "moved", work)),
+        "matched": tuple(_stage_rows(new.filter(pa.array(write)).select(work.keys), "matched", work)),
+        "moved": tuple(_stage_rows(after.filter(pa.array(moved)), "moved", work)),
     }
     return {**files, "hits": len(idle), **{name: int(mask.sum()) for name, mask in counts.items()}}
 
@@ -577,7 +579,7 @@ def insert(
 _MOVED = 8  # files of moved rows for a task
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-051
-def _most(i: int) -> int:
+def _sample_size(i: int) -> int:
     "Changed rows that the piece of this number shows: the first few are enough."
     return SAMPLE if i < 4 else 0
 
@@ -586,7 +588,7 @@ def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts per unit out."
     work = load_work(url)
     for i in numbers_in(batches):
-        yield facts_out(asdict(rewrite(work.units[i], work, _most(i))))
+        yield facts_out(asdict(rewrite(work.units[i], work, _sample_size(i))))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #51307687
 def insert_numbers(batches: Batches, url: str) -> Batches:
@@ -595,4 +597,4 @@ def insert_numbers(batches: Batches, url: str) -> Batches:
     lists = (tuple(stored[name]) for name in ("matched", "pieces", "moved"))
     inserting = Inserting(_work(stored["work"]), *lists)
     for i in numbers_in(batches):
-        yield facts_out(insert(i, inserting, _most(i)))
+        yield facts_out(insert(i, inserting, _sample_size(i)))

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...changes.fold import FIRST_OP, IF_THERE, WRITE
+from ...changes.fold import FIRST_OP, IF_PRESENT, WRITE
 from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from ...errors import CommitConflict
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
-from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, inspect, recover, whereabouts
+from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, inspect, recover, urls_by_base
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from dmscdc.lake.parquet.write import (
     StagingDir,
@@ -29,11 +29,11 @@ from dmscdc.lake.parquet.write import (
     check_files,
     copy_staged,
     count_rows,
-    describe,
-    described,
     gather_small,
     hides_nan,
     in_partitions,
+    lake_file_of,
+    lake_files_of,
     plain_files,
     read_files,
     to_commit,
@@ -72,7 +72,7 @@ def read_entry(
     "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
     commit = to_commit(entry)
     check_files(journal, entry)
-    return read_files(spark, commit.schema, commit.partition, whereabouts(journal, entry), commit.op_column)
+    return read_files(spark, commit.schema, commit.partition, urls_by_base(journal, entry), commit.op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
 def copy_load(
@@ -148,7 +148,7 @@ def rewrite_touched(
         check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
-        staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
+        staged = list(pool.map(lambda url: lake_file_of(url, url.rpartition("/")[2], "", work.keys), parts))
     # In a table without a key all rows of a change file are replaced together, so no row of its earlier version stays.
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
     # Readers of a folder fail on files with different columns, so a new column rewrites all of them.
@@ -173,7 +173,7 @@ def _insert_in_tasks(
     size = bytes_of((*pieces, *done.moved))
     lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers, size)
     samples = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
-    return described(staging, {name: name for line in lines for name in line["adds"]}), samples
+    return lake_files_of(staging, {name: name for line in lines for name in line["adds"]}), samples
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
 def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
@@ -184,7 +184,7 @@ def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schem
     keys, names = [column for column in rows if column.name in batch.keys], [quoted(column.name) for column in rows]
     matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
     # The rewrite has put down the keys that it found; the other rows of the batch are new.
-    fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_THERE))
+    fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_PRESENT))
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
     fresh = fresh.select(*names)
@@ -251,7 +251,7 @@ def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     }
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022
-def _written(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
+def _metrics_of(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
     "What a commit did, for the report."
     files = {
         "rewritten": len(done.removes),
@@ -293,7 +293,7 @@ class ParquetCommit:
                 check_unmanaged(journal, self.unmanaged)
             facts = to_facts(transaction, self.rows)
             entry = journal.commit(self.head, transaction.attempt, self.adds, self.removes, facts)
-        return _written(entry, self.counts, self.done, self.clock)
+        return _metrics_of(entry, self.counts, self.done, self.clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-024
 class TaskTable(Protocol):
@@ -329,7 +329,7 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
         if adds or done.removes:
             done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
     with clock.step("commit"):
-        adds += described(staging, {name: name for name in done.adds})
+        adds += lake_files_of(staging, {name: name for name in done.adds})
     # Rows before, plus inserted, minus removed ones, must equal the rows in the footers: a task may have lost some, or
     # written them twice.
     counts = counts_of(batch, done)
@@ -362,7 +362,7 @@ def _stage_packed(
     )
     with clock.step("gather"):
         done = _gather(spark, table.journal, head, work, UnitResult(), hiding)
-    adds, removed = described(staging, {name: name for name in done.adds}), set(done.removes)
+    adds, removed = lake_files_of(staging, {name: name for name in done.adds}), set(done.removes)
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #b49e81f6

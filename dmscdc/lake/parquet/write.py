@@ -26,7 +26,7 @@ from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LakeDamaged, LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, located, name_prefix
+from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, files_by_url, name_prefix
 from .rewrite import Unit, key_scalar
 from dmscdc.lake.table import (
     Commit,
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions',
-           'gather_small', 'hides_nan', 'unit', 'sweep_orphans', 'to_commit', 'StagingDir', 'described', 'write_frame',
-           'copy_staged', 'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
+__all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'lake_file_of', 'check_bounds', 'candidates',
+           'in_partitions', 'gather_small', 'hides_nan', 'unit', 'sweep_orphans', 'to_commit', 'StagingDir',
+           'lake_files_of', 'write_frame', 'copy_staged', 'read_files', 'plain_files', 'check_files', 'check_adopted',
+           'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def as_bound(value: Any) -> Any:
@@ -84,7 +85,7 @@ def partition_values(
     return tuple(None if value == HIVE_NULL else value for value in values)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-015
-def describe(
+def lake_file_of(
     url: str,  # where it lies now
     name: str,  # its name in the journal
     staged_name: str,  # where it lies, below aside/
@@ -145,7 +146,7 @@ def candidates(
     return [file for file in files if any(meets(file, range) for range in ranges)]
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #0444b3e8
-_ASKED = 2_000_000  # most keys of a batch for which this is asked
+_MOST_KEYS = 2_000_000  # most keys of a batch for which this is asked
 
 
 def in_partitions(
@@ -159,7 +160,7 @@ def in_partitions(
     # For a random key, like a UUID, the bounds of a file span all keys; the partitions of the batch's keys leave files
     # alone.
     selected = list(files)
-    for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
+    for place, column in layout.items() if sum(file.rows for file in batch) <= _MOST_KEYS else ():
         source = expression(column.of)
         if source and source.column in keys:
             base = source.column
@@ -274,12 +275,12 @@ class StagingDir:
 
     def describe(self, staged_name: str, name: str) -> LakeFile:
         "The journal's record of a file of this attempt, from its footer, with one small read."
-        return describe(
+        return lake_file_of(
             f"{self.path}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3c89dc0d
-def described(
+def lake_files_of(
     staging: StagingDir,
     names: Mapping[str, str],  # path below the attempt's folder -> name in the journal
 ) -> list[LakeFile]:  # without files that hold no row
@@ -316,7 +317,7 @@ def write_frame(
         for staged_name, name in names.items():
             store.copy(f"{below}{staged_name}", f"{journal.folder}/{name}")
         names = {name: name for name in names.values()}
-    return described(staging, names)
+    return lake_files_of(staging, names)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #513ee0c5
 def _named(staging: StagingDir, staged_name: str, kind: str, number: int) -> str:
@@ -348,7 +349,7 @@ def copy_staged(
         op_column=staging.transaction.op_column,
     )
     done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
-    return described(staging, {name: name for line in done for name in line["adds"]})
+    return lake_files_of(staging, {name: name for line in done for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
 def read_files(
@@ -379,7 +380,7 @@ def plain_files(
     with journal.reading(entry.number):
         commit, files = to_commit(entry), []
         check_bounds(entry.files, commit.key, {column.name: column.type for column in commit.schema})
-    for url, file in located(journal, entry).items():
+    for url, file in files_by_url(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
         values = dict(zip(commit.partition, file.values))
         files.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
@@ -389,7 +390,9 @@ def plain_files(
 def check_files(journal: TransactionLog, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
-        for _ in pool.map(lambda placed: open_lake_file(placed[0], placed[1].rows), located(journal, entry).items()):
+        for _ in pool.map(
+            lambda placed: open_lake_file(placed[0], placed[1].rows), files_by_url(journal, entry).items()
+        ):
             pass
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f183fa78
