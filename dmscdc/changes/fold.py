@@ -112,13 +112,13 @@ class Folding:
 
     schema: Schema  # the source's columns as the lake holds them
     keys: tuple[str, ...]  # the columns that identify a row
-    sets: ColumnGroups  # groups of files, and the columns that exactly those carry
-    soft: bool = False  # deletes mark the row instead of removing it
+    column_groups: ColumnGroups  # groups of files, and the columns that exactly those carry
+    soft_deletes: bool = False  # deletes mark the row instead of removing it
     sequence: str = ""  # the column of the change sequence, "" when there is none
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
-    texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
-    images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
-    existing: tuple[str, ...] = ()  # columns that the table has already
+    partition_texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
+    before_images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
+    existing_columns: tuple[str, ...] = ()  # columns that the table has already
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #bc8a11ab
 @dataclass(frozen=True, order=True)
@@ -187,7 +187,7 @@ class FoldResult:
     first_bad: BadChange | None = None
     first_image: Place | None = None  # of an insert with a before image, which DMS writes for updates only
     partial_move: PartialMove | None = None
-    unproven: int = 0  # rows without a change sequence
+    without_sequence: int = 0  # rows without a change sequence
     lowest: FileSequence | None = None  # of the new files
     late_lowest: FileSequence | None = None  # of the late files
     highest: str = ""  # change sequence
@@ -196,11 +196,11 @@ class FoldResult:
     patches: int = 0  # of those, rows that begin with an update
     late: int = 0  # changes of late files
     again: int = 0  # changes that are folded again
-    met: int = 0  # keys that have both
+    overlapping_keys: int = 0  # keys that have both
     repeats: int = 0  # changes of a key with the same change sequence as another one
-    disorder: int = 0  # keys whose changes the sequence orders differently from the files
-    against: Reversal | None = None  # such a change
-    unfit: UnfitText | None = None
+    reversed_keys: int = 0  # keys whose changes the sequence orders differently from the files
+    first_reversal: Reversal | None = None  # such a change
+    first_unfit: UnfitText | None = None
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-020
 def newest_carrier(
@@ -246,7 +246,7 @@ def _batch_rows(
     is_insert = has_upsert & (chains.last_delete >= start)
     begin = np.maximum(chains.last_delete + 1, start)
     first_upsert = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
-    write = has_upsert & (how.soft | (ops[end] != "D"))
+    write = has_upsert & (how.soft_deletes | (ops[end] != "D"))
 
     # The first delete after the last upsert is the change that the row comes from; a second one changes nothing.
     named = np.minimum(np.maximum(chains.last_upsert + 1, start), end)
@@ -257,7 +257,7 @@ def _batch_rows(
 
     # Columns that the same files carry take their values from the same change; one whose value the log of some changes
     # did not have is a set of its own.
-    for i, (carrying, names) in enumerate(how.sets):
+    for i, (carrying, names) in enumerate(how.column_groups):
         source = newest_carrier(chains, upserts & ~is_unlogged(changes, names[0])[order], groups, carrying)
         batch |= {name: pick(changes[name], order, source) for name in names if name not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
@@ -377,7 +377,7 @@ def fold(
     changes, facts = _inserts_only(changes, how) if how.only_inserts else (changes, count_changes(changes, how))
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
-    sequence = "" if facts["unproven"] else how.sequence
+    sequence = "" if facts["without_sequence"] else how.sequence
     codes = key_codes(changes, how.keys)
     place = change_ranks(changes, sequence)
     chosen = is_folded(changes[KIND].to_numpy(), codes)
@@ -408,7 +408,7 @@ def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, 
     facts = count_changes(inserts, how) | {"left_out": _count_true(is_left_out)}
     if facts["left_out"]:
         of_all = count_changes(changes, how)
-        facts |= {name: of_all[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+        facts |= {name: of_all[name] for name in ("without_sequence", "lowest", "late_lowest", "highest")}
     return inserts, facts
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #094e27b6
@@ -429,15 +429,15 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
     updates = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
     moved = pc.fill_null(updates, False).to_numpy() & _is_moved(changes, how)
     lacking: dict[Place, list[str]] = {}
-    for groups, names in how.sets:
+    for groups, names in how.column_groups:
         is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
         is_carried = is_carried & ~is_unlogged(changes, names[0])
         # A column that is new to the table has values only from the first file on that carries it.
         since = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
         is_later = pc.greater(changes[NAME], since).to_numpy() if since else np.zeros(changes.num_rows, bool)
-        for name in (name for name in names if name not in how.images.values()):
+        for name in (name for name in names if name not in how.before_images.values()):
             lacks = moved & ~is_carried
-            if name not in how.existing:
+            if name not in how.existing_columns:
                 lacks &= is_later
             if place := first_of(changes, lacks):
                 lacking.setdefault(place, []).append(name)
@@ -450,7 +450,7 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
 def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
     "Updates whose before image is another key."
     moved = np.zeros(changes.num_rows, bool)
-    for key, before in how.images.items():
+    for key, before in how.before_images.items():
         moved |= pc.fill_null(pc.not_equal(changes[key], changes[before].cast(changes[key].type)), False).to_numpy()
     return moved
 
@@ -469,7 +469,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     proven = _count_true(has_sequence(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
     renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], MOVED_IN))) if MOVE in changes.column_names else 0
-    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
+    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "without_sequence": unproven, "renamed": renamed}
     facts |= {"by_file": by_file, "unlogged": _count_unlogged(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
@@ -479,7 +479,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
 def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
     "Inserts with a before image of their key; DMS fills it in updates only."
     has_image = np.zeros(changes.num_rows, bool)
-    for before in how.images.values():
+    for before in how.before_images.values():
         has_image |= pc.is_valid(changes[before]).to_numpy()
     return has_image & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
 
@@ -568,7 +568,7 @@ def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyCh
     patch = pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
     counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
     counts |= _count_late(changes[KIND].to_numpy()[chains.order], chains)
-    return counts | sequence_reversals(changes, how, chains) | {"unfit": first_unfit(batch, how.texts)}
+    return counts | sequence_reversals(changes, how, chains) | {"first_unfit": first_unfit(batch, how.partition_texts)}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #2c515b8f
 def _count_late(
@@ -577,15 +577,16 @@ def _count_late(
 ) -> dict[str, int]:
     "Rows of late files, rows folded again, and keys that have both."
     if not len(chains.start):
-        return {"late": 0, "again": 0, "met": 0}
+        return {"late": 0, "again": 0, "overlapping_keys": 0}
     late, folded_again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
-    counts = {"late": late.sum(), "again": folded_again.sum(), "met": ((late > 0) & (folded_again > 0)).sum()}
+    counts = {"late": late.sum(), "again": folded_again.sum()}
+    counts["overlapping_keys"] = ((late > 0) & (folded_again > 0)).sum()
     return {name: int(count) for name, count in counts.items()}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6c508397
 def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
-    facts: dict[str, Any] = {"disorder": 0, "against": None, "repeats": 0}
+    facts: dict[str, Any] = {"reversed_keys": 0, "first_reversal": None, "repeats": 0}
     if not how.sequence or not len(chains.start):
         return facts
     numbers = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -597,11 +598,11 @@ def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> di
     falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
     if not len(falls):
         return facts
-    facts["disorder"] = len(np.unique(np.searchsorted(chains.start, falls, side="right")))
+    facts["reversed_keys"] = len(np.unique(np.searchsorted(chains.start, falls, side="right")))
     place = falls[by_name[falls].argmin()]
     before = stays[np.searchsorted(stays, place) - 1]
     change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[place, before]]).to_pylist()
-    facts["against"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
+    facts["first_reversal"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
     return facts
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98

@@ -68,16 +68,16 @@ class TableStatus:
     table_state: TableState | None = None  # its lake, where there is a plan
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
-    behind: bool = False  # the catalogue does not have the newest commit
+    catalog_behind: bool = False  # the catalogue does not have the newest commit
     refusal: Mapping[str, str] | None = None  # the mark and words of an earlier refusal of the same input
     holder: Lease | None = None  # of a table that has work: who works on it
 
     @property
     def has_work(self) -> bool:
         "Whether a run is needed: there is something to load or to report to the catalogue."
-        if self.state != "ready" or self.plan is None or self.refusal and not self.behind:
+        if self.state != "ready" or self.plan is None or self.refusal and not self.catalog_behind:
             return False
-        return self.behind or not self.plan.is_empty
+        return self.catalog_behind or not self.plan.is_empty
 
     @property
     def needs_spark(self) -> bool:
@@ -226,7 +226,7 @@ def read_status(
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         catalog_mark = table_state.item.status.get("catalog", "")
         behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
-        status = TableStatus(table, kind, table_state.item, plan, table_state, behind=behind)
+        status = TableStatus(table, kind, table_state.item, plan, table_state, catalog_behind=behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
     except Exception as error:  # a problem of one table must not stop the others
         status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))

@@ -67,7 +67,7 @@ class HeldLease:
 
     lease: Lease
     lost: threading.Event = field(default_factory=threading.Event)  # set when somebody else has taken it
-    stays: str = ""  # why it must expire instead of being released
+    kept_because: str = ""  # why it must expire instead of being released
 
 # %% ../../notebooks/13_service/04_workers.ipynb #c9947dda
 def renew(
@@ -89,7 +89,7 @@ def _renew_all(
 ) -> None:  # when the keeper is closed
     "Renew every lease four times in its life."
     # Three renewals may fail in a row before a lease runs out.
-    while not keeper.over.wait(keeper.seconds / 4):
+    while not keeper.closed.wait(keeper.seconds / 4):
         for held_lease in list(keeper.held.values()):
             renew(keeper.state, held_lease, keeper.seconds)
 
@@ -98,7 +98,7 @@ class LeaseHeartbeat:
     "Renews the leases of a pass, all in one thread, until it is closed."
 
     def __init__(self, state: State, seconds: float = HOLD):
-        self.state, self.seconds, self.held, self.over = state, seconds, {}, threading.Event()
+        self.state, self.seconds, self.held, self.closed = state, seconds, {}, threading.Event()
         self.thread = threading.Thread(target=_renew_all, args=(self,), name="leases", daemon=True)
         self.thread.start()
 
@@ -114,12 +114,12 @@ class LeaseHeartbeat:
             yield held_lease
         finally:
             del self.held[table]
-            if not held_lease.stays:
+            if not held_lease.kept_because:
                 self.state.release(held_lease.lease)
 
     def close(self) -> None:
         "Stop renewing."
-        self.over.set()
+        self.closed.set()
         self.thread.join()
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
@@ -270,7 +270,7 @@ class Workers:
     config: Config
     state: State
     servers: Servers
-    keeper: LeaseHeartbeat
+    heartbeat: LeaseHeartbeat
     owner: str  # who holds the leases: "host:process:pass"
     reread: Callable[[TableRef], TableStatus]  # reads a table's status again
     job: str | Path = "process_table"  # the notebook
@@ -333,7 +333,7 @@ def run_table(
     if workers.stop.is_set():
         return outcome_without_run(status)
     free_dead_lease(workers, status.table)
-    with workers.keeper.keep(status.table, workers.owner) as held_lease:
+    with workers.heartbeat.keep(status.table, workers.owner) as held_lease:
         if held_lease is None:
             words = _who_holds(workers.state, status.table)
             outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
@@ -375,7 +375,7 @@ def _run_job(
         workers.progress.say(name, "its notebook starts")
         url, server = spark
         run = _execute(workers, status, held_lease, run_id, url, server, step)
-    return save_result(workers, status, run, held_lease.stays)
+    return save_result(workers, status, run, held_lease.kept_because)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #df399dfa
 def _source_secrets(config: Config) -> list[str]:
@@ -420,7 +420,7 @@ def _execute(
             stop=_AnyOf((workers.stop, held_lease.lost)),
         )
     finally:
-        held_lease.stays = stop_left_work(workers, url, server, session)
+        held_lease.kept_because = stop_left_work(workers, url, server, session)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
 def _has_ended(

@@ -87,7 +87,7 @@ def test_a_batch_is_folded_in_the_order_of_all_its_changes(case):
     }
     table = pa.Table.from_pylist(changes, pa.schema(list(types.items())))
     batch, facts = fold(table, Folding(SCHEMA, ("id",), SETS, sequence="seq"))
-    order = change_ranks(table, "" if facts.unproven else "seq").argsort()
+    order = change_ranks(table, "" if facts.without_sequence else "seq").argsort()
     loaded = {row.name for row in case.rows if row.file == LOAD}
     expected = "".join(name for name in case.of_all if name not in loaded)
     assert of_one((changes[n]["name"], changes[n]["id"]) for n in order) == expected

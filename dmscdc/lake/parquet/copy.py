@@ -45,28 +45,28 @@ class Part:
     "Some consecutive row groups of one file."
 
     url: str  # where the file lies
-    file: str  # the rows' `_cdc_file`
-    groups: tuple[int, ...]  # numbers of the row groups
-    first: int  # number in the file of the first row
+    cdc_file: str  # the rows' `_cdc_file`
+    row_groups: tuple[int, ...]  # numbers of the row groups
+    first_row: int  # number in the file of the first row
     folder: str = ""  # partition folders in which its rows stay
     rows_at_once: int = 1_000_000  # at most, so that they fit in memory
 
-    path = property(lambda self: re.sub("#[0-9]+$", "", self.file), doc="The file, without the number of its load.")
+    path = property(lambda self: re.sub("#[0-9]+$", "", self.cdc_file), doc="The file, without the number of its load.")
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #511a1f60
 @dataclass(frozen=True)
 class Copying:
     "The input of all tasks of a copy: what they share, and their pieces."
 
-    out: str  # the staging folder of the attempt
+    staging: str  # the staging folder of the attempt
     prefix: str  # file names begin with it
     schema: tuple[tuple[str, str], ...]  # every column of the lake and its type, ours too
     keys: tuple[str, ...]
     rows_a_file: int
     pieces: tuple[tuple[Part, ...], ...]  # each of one folder
     partition: tuple[str, ...] = ()  # columns that the folders hold
-    keeps: bool = False  # keep `Op` of files that have it; else every row gets I
-    ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
+    keeps_op: bool = False  # keep `Op` of files that have it; else every row gets I
+    field_ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
     op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
 
     @property
@@ -131,7 +131,7 @@ def _lake_rows(
     "Rows as the lake stores them."
     rows = have.num_rows
     column = lake_values(have, copying.source, part.path, first_row)
-    for name, text in ((OP, "I"), (FILE, part.file)):
+    for name, text in ((OP, "I"), (FILE, part.cdc_file)):
         # One value for millions of rows: as codes it is cheap to hold and to write. Keys are compared, so they stay as
         # they are.
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
@@ -144,11 +144,11 @@ def _lake_rows(
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #4dff8251
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most one lake file's at a time."
-    file, row_number = open_raw(part.url, part.path), part.first
-    columns = [OP] * copying.keeps + [source_column.name for source_column in copying.source]
+    file, row_number = open_raw(part.url, part.path), part.first_row
+    columns = [OP] * copying.keeps_op + [source_column.name for source_column in copying.source]
     carried = set(file.schema_arrow.names)
     names = [name for name in columns if name in carried]
-    for rows in read_pieces(file, part.path, names, part.groups, min(copying.rows_a_file, part.rows_at_once)):
+    for rows in read_pieces(file, part.path, names, part.row_groups, min(copying.rows_a_file, part.rows_at_once)):
         yield _lake_rows(rows, part, row_number, copying)
         row_number += rows.num_rows
 
@@ -162,7 +162,7 @@ def _write_copy(
     name = f"{folder}/{copying.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/")
     rows = as_stored(pa.concat_tables(tables).unify_dictionaries(), copying.op_column)
     types = {copying.op_column: "string", **dict(copying.schema)}
-    write_table(rows, f"{copying.out}/{name}", types, unique_columns(copying.keys), dict(copying.ids))
+    write_table(rows, f"{copying.staging}/{name}", types, unique_columns(copying.keys), dict(copying.field_ids))
     return name
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #99222b79
@@ -192,10 +192,11 @@ def _load_copying(url: str) -> Copying:
     "Read it once per worker."
     stored = json.loads(get_text(url))
     pieces = tuple(
-        tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece) for piece in stored.pop("pieces")
+        tuple(Part(**part | {"row_groups": tuple(part["row_groups"])}) for part in piece)
+        for piece in stored.pop("pieces")
     )
     stored |= {name: tuple(stored[name]) for name in ("keys", "partition")}
-    stored |= {name: tuple(map(tuple, stored[name])) for name in ("schema", "ids")}
+    stored |= {name: tuple(map(tuple, stored[name])) for name in ("schema", "field_ids")}
     return Copying(**stored, pieces=pieces)
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #820968b7
@@ -274,7 +275,7 @@ def cut_folders(
         folders.setdefault(footer.path.rpartition("/")[0], []).append(footer)
     names = {url: _adopted_name(name) for name, url in files.urls.items()}
     return [
-        tuple(replace(part, file=names[part.url], folder=folder) for part in piece)
+        tuple(replace(part, cdc_file=names[part.url], folder=folder) for part in piece)
         for folder, footers in folders.items()
         for piece in cut(footers, files.urls, 0, target_bytes)
     ]

@@ -125,7 +125,7 @@ class Log(Protocol):
     def folder(self) -> str: ...  # below the store's root: the table's data files
 
     @property
-    def aside(self) -> str: ...  # below the store's root: what attempts keep for themselves
+    def staging_folder(self) -> str: ...  # below the store's root: what attempts keep for themselves
 
     @property
     def in_place(self) -> bool: ...  # new files are written into the folder at once, because readers go by the log
@@ -134,15 +134,15 @@ class Log(Protocol):
     def keeps_partition(self) -> bool: ...  # files have the partition's columns, not only the names of their folders
 
     @property
-    def fixed(self) -> Collection[str]: ...  # names of files that are not written again
+    def frozen(self) -> Collection[str]: ...  # names of files that are not written again
 
     @property
-    def ids(self) -> Mapping[str, int]: ...  # of columns, which files carry where a format has them
+    def field_ids(self) -> Mapping[str, int]: ...  # of columns, which files carry where a format has them
 
     def folder_of(self, file: LakeFile) -> str:
         "The folders of a file's partition, below the table."
 
-    def reading(self, number: int) -> AbstractContextManager[None]:
+    def checked_content(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of a commit in the log's own words."
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
@@ -171,12 +171,12 @@ class TransactionLog:  # a `Log`
     store: AnyLogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
-    read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
+    last_read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
 
-    aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
+    staging_folder = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
-    fixed: ClassVar[Collection[str]] = frozenset()
-    ids: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    frozen: ClassVar[Collection[str]] = frozenset()
+    field_ids: ClassVar[Mapping[str, int]] = MappingProxyType({})
     keeps_partition = False
 
     def folder_of(self, file: LakeFile) -> str:
@@ -196,17 +196,17 @@ class TransactionLog:  # a `Log`
 
     def entry(self, number: int) -> Entry:
         "Read a commit. Raises `MissingDataFile` if its entry is damaged."
-        with self.reading(number):
+        with self.checked_content(number):
             entry = decode(self.store.read(self.entry_name(number)))
             if entry.number != number:
                 raise ValueError(f"it says that it is commit {entry.number}")
-        self.read.clear()
-        self.read[number] = entry
+        self.last_read.clear()
+        self.last_read[number] = entry
         return entry
 
-    def known(self, number: int) -> Entry:
+    def cached_entry(self, number: int) -> Entry:
         "The entry that was read last, if it is this one; else read it."
-        return self.read.get(number) or self.entry(number)
+        return self.last_read.get(number) or self.entry(number)
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
         "Every file of plain Parquet can be."
@@ -223,7 +223,7 @@ class TransactionLog:  # a `Log`
         thin = replace(entry, adds=(), removes=(), files=(), facts=facts)
         self.store.replace(self.entry_name(number), thin.encode())
 
-    def reading(self, number: int) -> AbstractContextManager[None]:
+    def checked_content(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of an entry as `MissingDataFile`, with its path."
         return _as_missing_file(self.store.path(self.entry_name(number)))
 
@@ -249,7 +249,7 @@ def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #c31f12ea
 def _publish_files(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
-    store, folder, staging = journal.store, journal.folder, journal.aside
+    store, folder, staging = journal.store, journal.folder, journal.staging_folder
     present = set(_below(store, folder))
     missing = [
         file for file in entry.added if file.name not in present
@@ -269,7 +269,7 @@ def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # name
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
 def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
-    keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.aside
+    keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.staging_folder
     if not store.marks:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
@@ -312,7 +312,7 @@ def recover(
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strange, unknown = [name for name in names if commit_of(name) is None], _delete_staged(journal, entry)
-    return _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
+    return _foreign(journal.folder, strange) + _foreign(journal.staging_folder, unknown)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #1cd7e572
 def inspect(
@@ -321,7 +321,7 @@ def inspect(
     "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
     if entry is None:
         return [], False
-    present, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.aside))
+    present, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.staging_folder))
     listed, keep = {file.name for file in entry.files}, {file.aside for file in entry.added}
     copied = {file.name for file in entry.added if file.aside in asides}
     if missing := sorted(listed - present - copied):
@@ -332,7 +332,7 @@ def inspect(
     removed = present & set(entry.removes)
     strange = sorted(name for name in present if commit_of(name) is None)
     unknown = sorted(name for name in asides if staging_number(name) == float("inf"))
-    foreign = _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
+    foreign = _foreign(journal.folder, strange) + _foreign(journal.staging_folder, unknown)
     return foreign, bool(strays or over or removed or listed - present)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
@@ -350,7 +350,7 @@ def next_entry(
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3112c7c4
 def roll_back(journal: TransactionLog, number: int, attempt: str) -> None:
     "Deletes an attempt's staged files. Only the attempt itself may, after losing or before its create."
-    for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
+    for name in journal.store.list(f"{journal.staging_folder}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #9c30a535
@@ -397,11 +397,11 @@ def commit(
 def _current_places(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
     inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
-    asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
+    asides = {file.name: f"{journal.staging_folder}/{file.aside}" for file in entry.added}
     places_found: dict[str, str] = {}
     # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
     # again.
-    for folder, places in ((journal.folder, inside), (journal.aside, asides), (journal.folder, inside)):
+    for folder, places in ((journal.folder, inside), (journal.staging_folder, asides), (journal.folder, inside)):
         if len(places_found) < len(inside):
             listed = set(journal.store.list(folder))
             places_found = {name: place for name, place in places.items() if place in listed} | places_found

@@ -68,18 +68,18 @@ class Work:
     "What all units of a commit have in common."
 
     batch: str  # the staged fold, "" for none
-    out: str  # the staging folder of the attempt
+    staging: str  # the staging folder of the attempt
     facts_out: str  # the attempt's folder for matched keys and moved rows
     prefix: str  # file names begin with it
     schema: tuple[tuple[str, str], ...]  # every column of the lake and its type, ours too
     keys: tuple[str, ...]
     partition: tuple[str, ...]
-    sets: tuple[tuple[str, ...], ...]  # columns that are known together
-    soft: bool
+    column_groups: tuple[tuple[str, ...], ...]  # columns that are known together
+    soft_deletes: bool
     target_bytes: int
     units: tuple[Unit, ...]
     replaces: tuple[str, ...] = ()  # `_cdc_file` of rows that stay only if the batch has them
-    ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
+    field_ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
     op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
     keeps_partition: bool = False  # files have the partition's columns too, not only the names of their folders
 
@@ -199,7 +199,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     import pyarrow.dataset as ds
 
     fs, path = fs_and_path(work.batch)
-    names = [*work.names, WRITE, IS_INSERT, FIRST_OP, *(f"{HAS_COLUMNS}{i}" for i in range(len(work.sets)))]
+    names = [*work.names, WRITE, IS_INSERT, FIRST_OP, *(f"{HAS_COLUMNS}{i}" for i in range(len(work.column_groups)))]
     # From the bounds of its keys a task knows which rows of the batch it may need.
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
@@ -257,7 +257,7 @@ def _values(
 ) -> dict[str, pa.ChunkedArray]:
     "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted again."
     values = {}
-    for i, names in enumerate(work.sets):
+    for i, names in enumerate(work.column_groups):
         # A change need not carry all columns; those that it has come together.
         is_known = write & _flag(new, f"{HAS_COLUMNS}{i}")
         for name in names:
@@ -288,10 +288,10 @@ def apply_rows(
     write, was_dead = _flag(new, WRITE), _died_before(stored, new)
     # A change that needs its row does not bring back one that is marked as deleted.
     write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(stored[OP], "D").to_numpy())
-    says = write | (~was_dead & work.soft)  # the row gets the batch row's Op, file and row
+    says = write | (~was_dead & work.soft_deletes)  # the row gets the batch row's Op, file and row
     values = _values(stored, new, work, write, was_dead | _flag(new, IS_INSERT))
     values |= {name: _pick(says, new[name], stored[name]) for name in (OP, FILE, ROW)}
-    return pa.table({name: values[name] for name in work.names}), ~write & (not work.soft)
+    return pa.table({name: values[name] for name in work.names}), ~write & (not work.soft_deletes)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-032
 def _write_lake(
@@ -307,9 +307,11 @@ def _write_lake(
         low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
         # The name is new each time, because Spark may run a task twice.
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
-        url = f"{work.out}/{names[-1]}"
+        url = f"{work.staging}/{names[-1]}"
         part = as_stored(rows.slice(low, high - low), work.op_column)
-        write_table(part, url, {work.op_column: "string", **work.types}, unique_columns(work.keys), dict(work.ids))
+        write_table(
+            part, url, {work.op_column: "string", **work.types}, unique_columns(work.keys), dict(work.field_ids)
+        )
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
@@ -428,7 +430,7 @@ def new_rows(
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
 def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
     "Rows that came from another key to one that the lake has, with other values."
-    source = [name for names in work.sets for name in names]
+    source = [name for names in work.column_groups for name in names]
     source = [name for name in source if name not in before_images(source, work.keys).values()]
     has_moved = pc.and_(
         pc.fill_null(pc.equal(new[FIRST_OP], MOVED_IN), False), pc.not_equal(stored[OP], "D")

@@ -97,17 +97,17 @@ def _to_work(
     return Work(
         batch.url,
         staging.path,
-        staging.facts,
+        staging.facts_dir,
         staging.prefix,
         schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
         keys=batch.keys,
         partition=transaction.partition,
-        sets=batch.sets,
-        soft=batch.soft,
+        column_groups=batch.sets,
+        soft_deletes=batch.soft,
         target_bytes=target_bytes,
         units=(),
         replaces=batch.replaces,
-        ids=tuple(staging.journal.ids.items()),
+        field_ids=tuple(staging.journal.field_ids.items()),
         op_column=transaction.op_column,
         keeps_partition=staging.journal.keeps_partition,
     )
@@ -144,7 +144,7 @@ def rewrite_touched(
 ) -> UnitResult:
     "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the journal's bounds are invalid."
     # Invalid bounds would leave out files that hold a key of the batch.
-    with journal.reading(head.number):
+    with journal.checked_content(head.number):
         check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
@@ -229,7 +229,7 @@ def _gather(
     "Merge many small files that the batch has not rewritten."
     # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
     # stays small.
-    untouchable = {*journal.fixed, *done.removes}
+    untouchable = {*journal.frozen, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
     groups = [*small, *([file] for file in hiding if file.name not in merged)]
@@ -349,13 +349,13 @@ def _stage_packed(
     work = Work(
         "",
         staging.path,
-        staging.facts,
+        staging.facts_dir,
         staging.prefix,
         schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
         keys=transaction.key,
         partition=transaction.partition,
-        sets=(),
-        soft=False,
+        column_groups=(),
+        soft_deletes=False,
         target_bytes=table.target_bytes,
         units=(),
         op_column=transaction.op_column,
@@ -444,7 +444,7 @@ def _stage_unmanaged(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #1ca80199
 def _commit_in(journal: TransactionLog, number: int) -> Commit:
     "An entry whose files all exist. Raises `MissingDataFile`."
-    with journal.reading(number):
+    with journal.checked_content(number):
         return to_commit(journal.entry(number))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5ba17
@@ -489,7 +489,7 @@ class ParquetTable:
         return recover(self.journal, self.journal.head())
 
     def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
-        return inspect(self.journal, self.journal.known(number) if number else self.journal.head())
+        return inspect(self.journal, self.journal.cached_entry(number) if number else self.journal.head())
 
     def unmanaged_files(self) -> list[str]:
         return unmanaged_files(self.journal)

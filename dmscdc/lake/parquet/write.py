@@ -259,19 +259,19 @@ class StagingDir:
         return name_prefix(self.transaction.number, self.transaction.attempt)
 
     @property
-    def aside(self) -> str:
+    def attempt_dir(self) -> str:
         "The attempt's own folder."
-        return self.journal.store.path(f"{self.journal.aside}/{self.prefix}")
+        return self.journal.store.path(f"{self.journal.staging_folder}/{self.prefix}")
 
     @property
     def path(self) -> str:
         "Where its new files are written: in the table's folder, if readers go by a log."
-        return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.aside
+        return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.attempt_dir
 
     @property
-    def facts(self) -> str:
+    def facts_dir(self) -> str:
         "Where tasks put down what the next step needs."
-        return f"{self.aside}/facts"
+        return f"{self.attempt_dir}/facts"
 
     def describe(self, staged_name: str, name: str) -> LakeFile:
         "The journal's record of a file of this attempt, from its footer, with one small read."
@@ -309,8 +309,8 @@ def write_frame(
     # One task a partition, so that none is split over many small files.
     laid = frame.repartition(*map(quoted, by)) if by else frame
     writer = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
-    writer.parquet(spark_url(f"{staging.aside}/{kind}"))
-    below = f"{journal.aside}/{staging.prefix}/"
+    writer.parquet(spark_url(f"{staging.attempt_dir}/{kind}"))
+    below = f"{journal.staging_folder}/{staging.prefix}/"
     written = [name[len(below) :] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
     names = {name: _named(staging, name, kind, i) for i, name in enumerate(written)}
     if journal.in_place:
@@ -344,11 +344,11 @@ def copy_staged(
         rows_a_file,
         tuple(map(tuple, pieces)),
         partition=staging.transaction.partition,
-        keeps=keeps,
-        ids=tuple(staging.journal.ids.items()),
+        keeps_op=keeps,
+        field_ids=tuple(staging.journal.field_ids.items()),
         op_column=staging.transaction.op_column,
     )
-    done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
+    done = in_tasks(spark, f"{staging.facts_dir}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
     return lake_files_of(staging, {name: name for line in done for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
@@ -377,7 +377,7 @@ def plain_files(
     "A commit and its files; None without one. Raises `CommitConflict` if there is a newer one and files are gone."
     if (entry := entry or journal.head()) is None:
         return None
-    with journal.reading(entry.number):
+    with journal.checked_content(entry.number):
         commit, files = to_commit(entry), []
         check_bounds(entry.files, commit.key, {column.name: column.type for column in commit.schema})
     for url, file in files_by_url(journal, entry).items():
@@ -405,7 +405,9 @@ def check_adopted(
     transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
     if transaction.key and adds:
         staged_places = {
-            staging.path: [staging.journal.store.path(f"{staging.journal.aside}/{file.aside}") for file in adds]
+            staging.path: [
+                staging.journal.store.path(f"{staging.journal.staging_folder}/{file.aside}") for file in adds
+            ]
         }
         frame = read_files(spark, transaction.schema, transaction.partition, staged_places, transaction.op_column)
         check_counted(table, frame, transaction.key, sum(file.rows for file in adds))
