@@ -130,7 +130,7 @@ def _reader(file: Any, options: ReadOptions, fields: int, block: int, skipped: S
     return pacsv.open_csv(file, reading, parsing, converting)
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #7cd2c833
-_BLOCKS = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
+_BLOCK_SIZES = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
 _NO_ROWS, _TOO_LONG = "Empty CSV file", "straddling object"  # of pyarrow's errors
 
 
@@ -161,7 +161,7 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     "The rows of a file, some at a time: bytes or nulls. Raises `Unreadable`."
     yielded = 0  # rows that a smaller block has yielded
-    for block in _BLOCKS:
+    for block in _BLOCK_SIZES:
         parsed = 0
         try:
             for batch in _read(url, path, options, fields, skipped, block):
@@ -176,21 +176,21 @@ def read_rows(
                 return
             if _TOO_LONG not in cause:
                 raise
-            if block == _BLOCKS[-1]:
+            if block == _BLOCK_SIZES[-1]:
                 raise Unreadable(f"{path}: a row is longer than {block >> 20} MiB. {WAY}") from error
             yielded = parsed
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #d281fb69
 Fields = tuple[str | None, ...]
-_HEADS = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next where no row ends in them
+_HEAD_SIZES = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next where no row ends in them
 
 
 def first_fields(url: str, path: str, options: ReadOptions) -> list[Fields]:
     "The first rows of a file. Raises `Unreadable`."
     # Python refuses longer fields than 128 KiB otherwise, and rows hold LOBs.
-    csv.field_size_limit(_HEADS[-1])
+    csv.field_size_limit(_HEAD_SIZES[-1])
     quoting: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
-    for size in _HEADS:
+    for size in _HEAD_SIZES:
         with in_file_words(path), opened(url, path) as file:
             data = file.read(size)
         text = io.StringIO(data.decode("utf-8-sig", "dmscdc-mark"), newline="")

@@ -189,15 +189,15 @@ def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], li
     types = {column.name: column.type for column in version_at(reading.options, reading.path).columns}
     arrays, misfits = [], []
     for column, raw in zip(reading.layout.columns, batch.columns):
-        values, odd = typed(raw, column.type)
+        values, is_misfit = typed(raw, column.type)
         # A mark is a fault of its row alone.
         if column.type == "string":
-            odd = pc.or_(odd, pc.fill_null(pc.match_substring_regex(values, MARK_PATTERN), False))
+            is_misfit = pc.or_(is_misfit, pc.fill_null(pc.match_substring_regex(values, MARK_PATTERN), False))
         added = None
-        if column.name != OP and not pc.any(odd).as_py():
+        if column.name != OP and not pc.any(is_misfit).as_py():
             added = added_misfits(column.name, raw, reading.options, types)
         arrays.append(values)
-        misfits.append(added or Misfits(pc.fill_null(odd, False), column.type))
+        misfits.append(added or Misfits(pc.fill_null(is_misfit, False), column.type))
     return arrays, misfits
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #6c75a068
@@ -226,13 +226,13 @@ def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
     batch, masks = _without_marker(reading, _without_header(reading, batch))
     arrays, misfits = _typed(reading, batch)
     # A row keeps its place, because its place is its order: an empty row stands for a bad one.
-    bad = reduce(pc.or_, [column.mask for column in misfits], _empty_rows(batch, masks))
+    is_bad = reduce(pc.or_, [column.mask for column in misfits], _empty_rows(batch, masks))
     places = _places_and_skipped(reading, batch.num_rows)
-    if pc.any(bad).as_py():
+    if pc.any(is_bad).as_py():
         numbers = np.flatnonzero(places >= 0) + reading.written + 1
-        _note_misfits(reading, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(bad)})
-        arrays = [pc.if_else(bad, pa.scalar(None, values.type), values) for values in arrays]
-        masks = {name: pc.and_not(mask, bad) for name, mask in masks.items()}
+        _note_misfits(reading, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(is_bad)})
+        arrays = [pc.if_else(is_bad, pa.scalar(None, values.type), values) for values in arrays]
+        masks = {name: pc.and_not(mask, is_bad) for name, mask in masks.items()}
     if len(places) > batch.num_rows:  # an empty row for each that was skipped
         spread = pa.array(places, mask=places < 0)
         arrays = [values.take(spread) for values in arrays]

@@ -19,11 +19,11 @@ from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'HIVE_NULL', 'LONGEST_VALUE', 'ESCAPED',
-           'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding',
+           'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'last_true', 'chain_keys', 'Folding',
            'Place', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult', 'newest_carrier',
-           'next_upsert', 'pick', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs', 'first_deliveries',
-           'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_of', 'first_bad', 'sequence_range',
-           'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
+           'next_upsert', 'values_at', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs',
+           'first_deliveries', 'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_of', 'first_bad',
+           'sequence_range', 'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
 def change_ranks(
@@ -31,11 +31,11 @@ def change_ranks(
     sequence: str = "",  # the column of the change sequence, "" when there is none
 ) -> np.ndarray:  # one number per row; a later change has a greater one
     "The place of each change among all changes of the table."
-    by = ([sequence] if sequence else []) + [NAME, FILE, ROW]
-    order = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in by]).to_numpy()
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
+    sort_columns = ([sequence] if sequence else []) + [NAME, FILE, ROW]
+    order = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in sort_columns]).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-011
 def comparable(
@@ -84,23 +84,23 @@ class KeyChains:
     last_delete: np.ndarray  # of the last delete before that, less than `start` for none
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-015
-def latest(mask: np.ndarray) -> np.ndarray:
+def last_true(mask: np.ndarray) -> np.ndarray:
     "For each position, the last one up to it where the mask is true; -1 for none."
     return np.maximum.accumulate(np.where(mask, np.arange(len(mask)), -1))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #0c6f4817
 def chain_keys(
     codes: np.ndarray,  # keys as numbers
-    place: np.ndarray,  # of each change
+    ranks: np.ndarray,  # of each change
     ops: np.ndarray,  # "I", "U" or "D"
 ) -> KeyChains:
     "Find each key's changes, its last upsert, and the last delete before it."
-    order = np.lexsort((place, codes))
+    order = np.lexsort((ranks, codes))
     start = np.flatnonzero(np.diff(codes[order], prepend=-1))
     end = np.append(start[1:], len(order))[: len(start)] - 1
-    upsert = latest(ops[order] != "D")[end]
-    upsert = np.where(upsert >= start, upsert, -1)
-    return KeyChains(order, start, end, upsert, latest(ops[order] == "D")[upsert])
+    last_upsert = last_true(ops[order] != "D")[end]
+    last_upsert = np.where(last_upsert >= start, last_upsert, -1)
+    return KeyChains(order, start, end, last_upsert, last_true(ops[order] == "D")[last_upsert])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-019
 WRITE, IS_INSERT, FIRST_OP, HAS_COLUMNS = "_cdc_write", "_cdc_is_insert", "_cdc_first_op", "_cdc_has_"  # see below
@@ -210,7 +210,7 @@ def newest_carrier(
     carrying: Sequence[int],  # groups of files that carry the columns
 ) -> np.ndarray:  # position of the newest upsert since the last delete that carries them, -1 for none
     "The change from which each key takes its values of one group of columns."
-    newest = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
+    newest = last_true(upserts & np.isin(groups, carrying))[chains.last_upsert]
     return np.where((chains.last_upsert >= 0) & (newest >= chains.start) & (newest > chains.last_delete), newest, -1)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #26b9460d
@@ -220,7 +220,7 @@ def next_upsert(upserts: np.ndarray) -> np.ndarray:
     return np.minimum.accumulate(numbers[::-1])[::-1]
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-023
-def pick(
+def values_at(
     column: pa.ChunkedArray,  # in the order of the table
     order: np.ndarray,  # row numbers, as in `KeyChains`
     positions: np.ndarray,  # -1 gives null
@@ -250,16 +250,16 @@ def _batch_rows(
 
     # The first delete after the last upsert is the change that the row comes from; a second one changes nothing.
     named = np.minimum(np.maximum(chains.last_upsert + 1, start), end)
-    batch = {name: pick(changes[name], order, named) for name in (OP, *how.keys, FILE, ROW)}
+    batch = {name: values_at(changes[name], order, named) for name in (OP, *how.keys, FILE, ROW)}
     first_ops = changes[MOVE if MOVE in changes.column_names else OP]
     flags = {WRITE: write, IS_INSERT: is_insert}
-    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first_upsert, -1))
+    flags[FIRST_OP] = values_at(first_ops, order, np.where(has_upsert, first_upsert, -1))
 
     # Columns that the same files carry take their values from the same change; one whose value the log of some changes
     # did not have is a set of its own.
     for i, (carrying, names) in enumerate(how.column_groups):
         source = newest_carrier(chains, upserts & ~is_unlogged(changes, names[0])[order], groups, carrying)
-        batch |= {name: pick(changes[name], order, source) for name in names if name not in how.keys}
+        batch |= {name: values_at(changes[name], order, source) for name in names if name not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
     ordered = [OP, *[column.name for column in how.schema], FILE, ROW]
     rows = pa.table({name: batch[name] for name in ordered} | flags)
@@ -295,54 +295,57 @@ def with_move_runs(
     changes: pa.Table,  # all rows of their files, with _cdc_move
 ) -> pa.Table:  # with _cdc_run
     "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
-    place = change_ranks(changes)
+    ranks = change_ranks(changes)
     moves = changes[MOVE].to_numpy() != ""
-    order = np.argsort(place, kind="stable")
+    order = np.argsort(ranks, kind="stable")
     files, moved = changes[FILE].to_numpy()[order], moves[order]
     # A run matters only where it goes over the end of a file; inside of one, the file itself is the run.
-    begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
-    run, runs = np.cumsum(~moved), np.full(len(order), -1, np.int64)  # equal numbers: no other row lies between
-    for begin in begins[1:]:
-        if moved[begin] and moved[begin - 1]:
-            runs[(run == run[begin]) & moved] = run[begin]
-    by_row = np.empty(len(order), np.int64)
-    by_row[order] = runs
-    return changes.append_column(RUN, pa.array(by_row, mask=by_row < 0))
+    file_starts = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
+    segments, run_numbers = (
+        np.cumsum(~moved),
+        np.full(len(order), -1, np.int64),
+    )  # equal numbers: no other row lies between
+    for file_start in file_starts[1:]:
+        if moved[file_start] and moved[file_start - 1]:
+            run_numbers[(segments == segments[file_start]) & moved] = segments[file_start]
+    runs_by_row = np.empty(len(order), np.int64)
+    runs_by_row[order] = run_numbers
+    return changes.append_column(RUN, pa.array(runs_by_row, mask=runs_by_row < 0))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #357fd332
 def first_deliveries(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
-    place: np.ndarray,  # of each change
+    ranks: np.ndarray,  # of each change
     how: Folding,  # with a change sequence that every row has, or with none
 ) -> np.ndarray:  # False for what a resumed task has sent again
     "An equal change of a key counts once: what follows it in a file would else be taken for the end of another row."
-    counts = np.ones(len(codes), bool)
+    is_first = np.ones(len(codes), bool)
     if not how.sequence or not len(codes):
-        return counts
-    order = np.lexsort((place, codes))
-    ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
-    is_like = np.ones(len(codes) - 1, bool)
-    for values in (codes[order], numbers, ops, moves):
-        is_like &= values[1:] == values[:-1]
+        return is_first
+    order = np.lexsort((ranks, codes))
+    ops, moves, sequences = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
+    is_repeated = np.ones(len(codes) - 1, bool)
+    for values in (codes[order], sequences, ops, moves):
+        is_repeated &= values[1:] == values[:-1]
     # Rows are compared whole only where key, sequence and operation are those of the row before: there are few.
-    places_before = np.flatnonzero(is_like)
+    positions = np.flatnonzero(is_repeated)
     rows = changes.select([column.name for column in how.schema])
-    before, after = (rows.take(order[places]).to_pylist() for places in (places_before, places_before + 1))
+    before, after = (rows.take(order[rows_at]).to_pylist() for rows_at in (positions, positions + 1))
     is_equal = [row == repeated for row, repeated in zip(before, after)]
-    counts[order[places_before[is_equal] + 1]] = False
-    return counts
+    is_first[order[positions[is_equal] + 1]] = False
+    return is_first
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #20a95443
 def settle_moves(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
-    place: np.ndarray,  # of each change
+    ranks: np.ndarray,  # of each change
 ) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
     "Find the ends of keys that another row had taken before: in one file, or in one run of changed keys."
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
-    order = np.lexsort((place, codes))
+    order = np.lexsort((ranks, codes))
     moves, ops, files = (changes[name].to_numpy()[order] for name in (MOVE, OP, FILE))
     runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
     starts = np.diff(codes[order], prepend=-1) != 0
@@ -354,18 +357,18 @@ def settle_moves(
     follows &= is_again | ~np.append(False, is_again[:-1])
     ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == MOVED_IN)
     # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
-    pair = ends | np.append(ends[1:], False)
-    before = latest(~pair)
-    is_known = before >= latest(starts)
-    is_taken = is_known & (ops[before] != "D")
-    stays = np.ones(len(order), bool)
-    stays[order] = ~(ends & (is_taken | ~is_known))
+    in_pair = ends | np.append(ends[1:], False)
+    previous = last_true(~in_pair)
+    is_known = previous >= last_true(starts)
+    is_taken = is_known & (ops[previous] != "D")
+    is_valid = np.ones(len(order), bool)
+    is_valid[order] = ~(ends & (is_taken | ~is_known))
     # A key that has such pairs only is written where the lake has it.
-    is_lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
+    is_lone = ~np.logical_or.reduceat(~in_pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
     first_ops = np.empty(len(order), object)
     first_ops[order] = np.where(is_lone, IF_PRESENT, np.where(moves == MOVED_IN, MOVED_IN, ops))
     column = changes.column_names.index(MOVE)
-    return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), stays
+    return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), is_valid
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(
@@ -379,22 +382,22 @@ def fold(
     # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
     sequence = "" if facts["without_sequence"] else how.sequence
     codes = key_codes(changes, how.keys)
-    place = change_ranks(changes, sequence)
-    chosen = is_folded(changes[KIND].to_numpy(), codes)
+    ranks = change_ranks(changes, sequence)
+    is_kept = is_folded(changes[KIND].to_numpy(), codes)
     repeats = 0
     if MOVE in changes.column_names:
-        once = first_deliveries(changes, codes, place, replace(how, sequence=sequence))
-        repeats = int((~once & chosen).sum())
-        changes = changes.filter(pa.array(once))
-        codes = codes[once]
-        place = place[once]
-        chosen = chosen[once]
-        changes, stays = settle_moves(changes, codes, place)
-        chosen &= stays
-    changes = changes.filter(pa.array(chosen))
-    codes = codes[chosen]
-    place = place[chosen]
-    chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
+        is_first = first_deliveries(changes, codes, ranks, replace(how, sequence=sequence))
+        repeats = int((~is_first & is_kept).sum())
+        changes = changes.filter(pa.array(is_first))
+        codes = codes[is_first]
+        ranks = ranks[is_first]
+        is_kept = is_kept[is_first]
+        changes, is_valid = settle_moves(changes, codes, ranks)
+        is_kept &= is_valid
+    changes = changes.filter(pa.array(is_kept))
+    codes = codes[is_kept]
+    ranks = ranks[is_kept]
+    chains = chain_keys(np.unique(codes, return_inverse=True)[1], ranks, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
     counted = _count_batch(changes, batch, how, chains)
     counted["repeats"] += repeats
@@ -428,23 +431,25 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
         return None
     updates = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
     moved = pc.fill_null(updates, False).to_numpy() & _is_moved(changes, how)
-    lacking: dict[Place, list[str]] = {}
+    missing_at: dict[Place, list[str]] = {}
     for groups, names in how.column_groups:
         is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
         is_carried = is_carried & ~is_unlogged(changes, names[0])
         # A column that is new to the table has values only from the first file on that carries it.
-        since = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
-        is_later = pc.greater(changes[NAME], since).to_numpy() if since else np.zeros(changes.num_rows, bool)
+        first_carrier = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
+        is_later = (
+            pc.greater(changes[NAME], first_carrier).to_numpy() if first_carrier else np.zeros(changes.num_rows, bool)
+        )
         for name in (name for name in names if name not in how.before_images.values()):
-            lacks = moved & ~is_carried
+            is_missing = moved & ~is_carried
             if name not in how.existing_columns:
-                lacks &= is_later
-            if place := first_of(changes, lacks):
-                lacking.setdefault(place, []).append(name)
-    if not lacking:
+                is_missing &= is_later
+            if place := first_of(changes, is_missing):
+                missing_at.setdefault(place, []).append(name)
+    if not missing_at:
         return None
-    place = min(lacking)
-    return PartialMove(place.name, place.path, place.row, sorted(lacking[place]))
+    place = min(missing_at)
+    return PartialMove(place.name, place.path, place.row, sorted(missing_at[place]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #a256dc23
 def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
@@ -589,19 +594,19 @@ def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> di
     facts: dict[str, Any] = {"reversed_keys": 0, "first_reversal": None, "repeats": 0}
     if not how.sequence or not len(chains.start):
         return facts
-    numbers = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
-    is_again[chains.start] = False
-    facts["repeats"] = int(is_again.sum())
-    by_name = change_ranks(changes)[chains.order]
-    stays = np.flatnonzero(~is_again)
-    falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
-    if not len(falls):
+    sequence_codes = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    is_repeated = np.diff(sequence_codes[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
+    is_repeated[chains.start] = False
+    facts["repeats"] = int(is_repeated.sum())
+    file_ranks = change_ranks(changes)[chains.order]
+    first_positions = np.flatnonzero(~is_repeated)
+    reversed_positions = np.setdiff1d(first_positions[1:][np.diff(file_ranks[first_positions]) < 0], chains.start)
+    if not len(reversed_positions):
         return facts
-    facts["reversed_keys"] = len(np.unique(np.searchsorted(chains.start, falls, side="right")))
-    place = falls[by_name[falls].argmin()]
-    before = stays[np.searchsorted(stays, place) - 1]
-    change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[place, before]]).to_pylist()
+    facts["reversed_keys"] = len(np.unique(np.searchsorted(chains.start, reversed_positions, side="right")))
+    reversal = reversed_positions[file_ranks[reversed_positions].argmin()]
+    previous_position = first_positions[np.searchsorted(first_positions, reversal) - 1]
+    change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[reversal, previous_position]]).to_pylist()
     facts["first_reversal"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
     return facts
 

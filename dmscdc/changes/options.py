@@ -89,10 +89,10 @@ def _schema(pairs: Iterable[Sequence[str]]) -> Schema:
 def options_from(
     columns: Iterable[Sequence[str]] = (),  # the table's definition: name and type of each
     settings: Mapping[str, Any] | None = None,  # what a person has set, with `versions` of the definition
-    before: Mapping[str, Any] | None = None,  # as a commit keeps it
+    committed_options: Mapping[str, Any] | None = None,  # as a commit keeps it
 ) -> ReadOptions:
     "The options of a table: what a person has set, else what the newest commit was read with."
-    committed = dict(before or {})
+    committed = dict(committed_options or {})
     settings = dict(settings or {})
     old_columns = committed.pop("columns", ())
     old_versions = committed.pop("versions", ())
@@ -112,13 +112,13 @@ def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON va
     "Options as a commit keeps them."
     # What is usual is left out, so that a commit says what somebody has set.
     values = {name: getattr(options, name) for name in _SETTING_TYPES}
-    unusual = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
-    unusual = {name: list(value) if isinstance(value, tuple) else value for name, value in unusual.items()}
+    settings = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
     if options.columns:
-        unusual["columns"] = _pairs(options.columns)
+        settings["columns"] = _pairs(options.columns)
     if options.versions:
-        unusual["versions"] = [[version.since, _pairs(version.columns)] for version in options.versions]
-    return unusual
+        settings["versions"] = [[version.since, _pairs(version.columns)] for version in options.versions]
+    return settings
 
 # %% ../../notebooks/05_changes/10_options.ipynb #f0576a0e
 def version_at(
@@ -130,9 +130,9 @@ def version_at(
     if not is_change_file(path):
         return of_load
     name = path.rpartition("/")[2]
-    begun = [version for version in options.versions if version.since <= name]
+    started = [version for version in options.versions if version.since <= name]
     # Files are read by their place in the order, whoever reads them and whenever.
-    return max([of_load, *begun], key=lambda version: version.since)
+    return max([of_load, *started], key=lambda version: version.since)
 
 # %% ../../notebooks/05_changes/10_options.ipynb #1279f877
 def valid_from_words(since: str) -> str:

@@ -216,7 +216,7 @@ def plan(
 
     unread: list[str] = []
     unplanned: list[str] = []
-    statuses = read_statuses(config, only or (), say=unread.append, tell=unplanned.append)
+    statuses = read_statuses(config, only or (), on_problem=unread.append, on_notice=unplanned.append)
     rows = [status_row(status) for status in statuses]
     columns = [pending_column_changes(status, config) for status in statuses]
     if json:
@@ -333,7 +333,7 @@ def status(
 
     unread: list[str] = []
     unplanned: list[str] = []
-    statuses = read_statuses(config, say=unread.append, tell=unplanned.append)
+    statuses = read_statuses(config, on_problem=unread.append, on_notice=unplanned.append)
     rows = [_with_last_verdict(status_row(status)) for status in statuses]
     if json:
         show_json([{**row, "not_applied": _named(status, config)} for row, status in zip(rows, statuses)])

@@ -195,20 +195,20 @@ def _fold_keyless(
     changes = reading.changes
     applied = dict(Position.from_json(head.position).window)
     sent_again = rows_sent_again(spark, task, head, changes, folded.batch, folded.earlier, applied)
-    in_load = repeats_of_load(spark, task, head, changes, reading.files)
+    repeats_of_the_load = repeats_of_load(spark, task, head, changes, reading.files)
     instruction = (plan.instruction or {}).get("kind")
-    is_again = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
+    is_repeated = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )
-    repeats = [*(in_load if task.doubles else []), *sent_again.rows]
-    met = apply_without_key(spark, task, changes, folded.batch, repeats, is_again, _staged(task, reading))
-    counts = replace(met.batch.folded, lowest=sent_again.lowest)  # of what is new
+    repeats = [*(repeats_of_the_load if task.doubles else []), *sent_again.rows]
+    applied_batch = apply_without_key(spark, task, changes, folded.batch, repeats, is_repeated, _staged(task, reading))
+    counts = replace(applied_batch.batch.folded, lowest=sent_again.lowest)  # of what is new
     return replace(
         folded,
-        batch=replace(met.batch, folded=counts),
-        in_load=tuple(in_load),
+        batch=replace(applied_batch.batch, folded=counts),
+        in_load=tuple(repeats_of_the_load),
         sent_again=sent_again.rows,
-        misses=met.misses,
+        misses=applied_batch.misses,
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #073cf12a
@@ -216,10 +216,10 @@ def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: 
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.folded
     changes = folded.reading.changes
-    is_first = Position.from_json(head.position).applied == (0, 0)  # after a load; later on it has been said
+    is_after_load = Position.from_json(head.position).applied == (0, 0)  # after a load; later on it has been said
     return replace(
         folded,
-        note_useless=note_useless(task, changes) if is_first and not counts.highest else "",
+        note_useless=note_useless(task, changes) if is_after_load and not counts.highest else "",
         left_out=left_out_changes(spark(), changes) if counts.left_out else LeftOut(),
     )
 

@@ -38,20 +38,20 @@ def load_rows(
     spark: SparkSession,
     task: TableContext,
     load: ChangeFiles,
-    number: int,  # of the load
-    quarantined: int = 0,  # how many of the rows are put aside
+    load_number: int,  # of the load
+    rows_aside: int = 0,  # how many of the rows are put aside
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
     from pyspark.sql import functions as F
 
     check_sound(spark, load.urls, load.bytes)  # before Spark reads: it could not say which file is damaged
-    raw = without_aside(task, load, read_changes(spark, load), quarantined)
+    raw = without_aside(task, load, read_changes(spark, load), rows_aside)
     columns = [quoted(column.name) for column in load.schema]
-    file = F.concat(FILE, F.lit(f"#{number}"))  # a reload uses the same names again
+    file = F.concat(FILE, F.lit(f"#{load_number}"))  # a reload uses the same names again
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #fa8500f6
-def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, has_aside: bool = False) -> None:
+def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, rows_aside: bool = False) -> None:
     """`Op` of a load row is I, where there is one: another value is a column of the source, which ours would replace.
 
     Raises `Refused`."""
@@ -61,7 +61,7 @@ def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles,
     with ThreadPoolExecutor(16) as pool:  # most files can say by their ends that they hold nothing else
         if all(pool.map(lambda footer: holds_only(files.urls[footer.path], footer.path, OP, "I"), footers)):
             return
-    rows = without_aside(task, files, read_changes(spark, replace(files, footers=footers)), has_aside)
+    rows = without_aside(task, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
     if row := rows.where(~F.col(OP).eqNullSafe("I")).select(FILE, ROW, OP).first():
         raise Refused(
             f"{task.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
@@ -91,15 +91,15 @@ def replace_table(
     task: TableContext,
     transaction: Transaction,
     load: ChangeFiles,
-    number: int,  # of the load
-    quarantined: int = 0,  # how many of its rows are put aside
+    load_number: int,  # of the load
+    rows_aside: int = 0,  # how many of its rows are put aside
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
-    if task.lake.can_copy(transaction) and not quarantined:
-        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), transaction)
-    rows = load_rows(spark, task, load, number, quarantined)
+    if task.lake.can_copy(transaction) and not rows_aside:
+        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
+    rows = load_rows(spark, task, load, load_number, rows_aside)
     try:
-        return task.lake.replace(spark, rows, transaction, load.rows - quarantined, load.bytes)
+        return task.lake.replace(spark, rows, transaction, load.rows - rows_aside, load.bytes)
     except LostRows:
         refuse_lost(spark, load)  # names the file
         raise

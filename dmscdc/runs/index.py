@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import WELL, Verdict
 from .charts import OPERATIONS
-from .log import by_end, read_lines
+from .log import end_of_run, read_lines
 from .report import file_of
 from .store import RunStore, open_run_store
 
@@ -84,7 +84,7 @@ def read_on(
     return Reading(start, lines, end) if is_known else None
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-013
-_WORDS = 600  # characters of a run's words that pages keep; the report has all
+_MOST_WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
 def row_of(
@@ -97,7 +97,7 @@ def row_of(
     row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or Verdict.ATTENTION
     row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
     row["bytes"] = line.get("bytes_written")
-    row["words"] = words if len(words) <= _WORDS else f"{words[:_WORDS]}…"
+    row["words"] = words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…"
     return {name: value for name, value in row.items() if value or value == 0 and name == "lag"}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #6a2bc314
@@ -139,7 +139,7 @@ def with_lines(
         return runs
     ids = {row.get("run") for row in runs["rows"]}
     fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _upto(runs)}
-    rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=by_end)
+    rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=end_of_run)
     return {**runs, "upto": [*reading.end.at], "rows": rows}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #18fa5b45
@@ -249,7 +249,7 @@ def _add_lines(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-027
 @dataclass
-class _News:
+class _LogNews:
     "The new lines of a run log, and all lines for files that are missing, torn or behind."
 
     run_store: RunStore
@@ -285,7 +285,7 @@ def _by_table(reading: Reading) -> dict[str, Reading]:
 def _read_news(
     run_store: RunStore,
     afresh: bool = False,  # rebuild everything
-) -> _News:
+) -> _LogNews:
     "The lines that pages do not show yet. An unknown run log is read from its first line."
     index, fresh = _index_in(run_store.get(INDEX)), _new_index()
     reading = read_on(run_store, LogOffset(*index["upto"])) if index and not afresh else None
@@ -299,7 +299,7 @@ def _read_news(
         run_store.revise(INDEX, begin)
         index = index_of(run_store)
         reading = read_on(run_store, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
-    return _News(run_store, index, reading)
+    return _LogNews(run_store, index, reading)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #5fdcf5b2
 def table_of(
@@ -314,7 +314,7 @@ def table_of(
     return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
-def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str], bool]:
+def _grown(news: _LogNews, table: str, keep: int) -> tuple[dict[str, Any], list[str], bool]:
     "Add the new lines to a table's file; its new content, the reports that go, and whether it has grown."
     results: list[tuple[dict[str, Any], list[str], bool]] = []
 
@@ -344,7 +344,7 @@ def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
     run_store.remove(name for report in reports for name in (f"{report.removesuffix('.html')}.ipynb", report))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #c36fe258
-def _close(news: _News, table: str, written: dict[str, Any]) -> None:
+def _close(news: _LogNews, table: str, written: dict[str, Any]) -> None:
     "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:

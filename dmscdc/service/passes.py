@@ -99,13 +99,16 @@ def verdict_and_counts(
     worst = Verdict.worst(outcome.verdict for outcome in outcomes)
     ended = [verdict for verdict in ENDS if verdict != Verdict.NOTHING]
     order = (*ended, Verdict.WAITING, Verdict.PAUSED, "not begun", Verdict.NOTHING)
-    idle = {one.table: Verdict.PAUSED if one.paused else Verdict.WAITING for one in outcomes if one.paused or one.waits}
-    idle |= {one.table: "not begun" for one in outcomes if not one.begun}
+    idle_words = {
+        one.table: Verdict.PAUSED if one.paused else Verdict.WAITING for one in outcomes if one.paused or one.waits
+    }
+    idle_words |= {one.table: "not begun" for one in outcomes if not one.begun}
     counts = Counter(
-        idle.get(one.table, Verdict.NOTHING) if one.verdict == Verdict.NOTHING else one.verdict for one in outcomes
+        idle_words.get(one.table, Verdict.NOTHING) if one.verdict == Verdict.NOTHING else one.verdict
+        for one in outcomes
     )
-    parts = ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])
-    return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"
+    counted = ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])
+    return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {counted or 'none'}"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-012
 def by_size(
@@ -190,16 +193,16 @@ def _run_all(
     limit = workers.config.workers
     if not limit:
         return [try_table(workers, status) for status in statuses]
-    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_most_without_spark(limit)) as without:
-        pools = {True: with_spark, False: without}
+    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_most_without_spark(limit)) as without_spark:
+        pools = {True: with_spark, False: without_spark}
         futures = [pools[status.needs_spark].submit(try_table, workers, status) for status in statuses]
-        shown_done = 0
+        shown = 0
         while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(unfinished)
             # The front page of a thousand tables is not drawn a thousand times.
-            if done - shown_done >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
+            if done - shown >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
                 _update_pages(workers.config)
-                shown_done = done
+                shown = done
         return [future.result() for future in futures]
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-016
@@ -212,15 +215,15 @@ def _open_workers(
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
     servers = Servers(config, options.pop("classic"), options.pop("start"), options["stop"], forks=True)
-    keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), options.pop("retry")
+    heartbeat, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), options.pop("retry")
 
     def reread(table: TableRef) -> TableStatus:
         return read_status(table, config, landing, state, time.time(), retry)
 
     try:
-        yield Workers(config, state, servers, keeper, owner, reread, **options)
+        yield Workers(config, state, servers, heartbeat, owner, reread, **options)
     finally:
-        keeper.close()
+        heartbeat.close()
         servers.close()
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-018
@@ -232,10 +235,10 @@ def _run_needed(
     needed = by_size(statuses)
     workers.servers.brief = is_brief(needed)
     workers.progress.expect(len(needed))
-    done = {outcome.table: outcome for outcome in _run_all(workers, needed)}
-    for outcome in filter(has_lost_server, list(done.values())):
-        done[outcome.table] = retry_alone(workers, outcome)
-    return done
+    outcomes = {outcome.table: outcome for outcome in _run_all(workers, needed)}
+    for outcome in filter(has_lost_server, list(outcomes.values())):
+        outcomes[outcome.table] = retry_alone(workers, outcome)
+    return outcomes
 
 # %% ../../notebooks/13_service/08_passes.ipynb #ef3adde6
 def _free_dead_leases(
@@ -259,12 +262,12 @@ def row_after(
     if outcome is None or outcome.run is None:
         is_news = outcome is not None and outcome.verdict in (Verdict.BUSY, Verdict.FAILED)
         return row | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
-    done = outcome.run.records.get("processed") or {}
+    processed = outcome.run.records.get("processed") or {}
     row |= {"verdict": outcome.verdict, "words": outcome.words, "state": status.state}
     row["report"] = str(outcome.run.html)
-    if done:
+    if processed:
         item = state.get(status.table) or status.item
-        row |= {"position": done["position"]["after"], "rows": done["lake"].get("rows")}
+        row |= {"position": processed["position"]["after"], "rows": processed["lake"].get("rows")}
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
     return row
 
@@ -292,8 +295,8 @@ def _finish(
         rows = [row_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
         write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
-        verdict, trouble = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
-        return replace(result, verdict=verdict, words=f"{result.words}. {trouble}: {error}")
+        verdict, failure = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
+        return replace(result, verdict=verdict, words=f"{result.words}. {failure}: {error}")
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #8f13933d
@@ -433,28 +436,29 @@ def _one_round(
     open_state(config.state, config.landing)  # created if it is missing
     _close_lost_runs(config, Path(more["job"]).stem)
     seen = look_around(config, time.time())
-    routed, left = divide_transactions(config, more["say"]), []
+    routed, notices = divide_transactions(config, more["say"]), []
     unread = list(routed.problems)
     try:
-        how = {"retry": more["retry"], "say": unread.append, "tell": left.append}
-        statuses = read_statuses(config, only, **how, owner=str(this_process(begun.id, "")))
+        options = {"retry": more["retry"], "say": unread.append, "tell": notices.append}
+        statuses = read_statuses(config, only, **options, owner=str(this_process(begun.id, "")))
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
-    held = hindrances(statuses, unread) if consistent else ""
+    held_because = hindrances(statuses, unread) if consistent else ""
     with _open_workers(config, begun.id, stop=stop, log=log, **more) as workers:
-        ran = hold_back(workers.say, statuses, held) if held else _run_needed(workers, statuses)
+        outcomes = hold_back(workers.say, statuses, held_because) if held_because else _run_needed(workers, statuses)
         _free_dead_leases(workers, statuses)
         tables = {
-            str(status.table): ran.get(str(status.table)) or _outcome_of_unrun(workers, status) for status in statuses
+            str(status.table): outcomes.get(str(status.table)) or _outcome_of_unrun(workers, status)
+            for status in statuses
         }
         workers.servers.dismiss()  # they end while the pass is written down
-        if consistent and not held:
-            say_boundary(tables, routed.last, left, unread)
+        if consistent and not held_because:
+            say_boundary(tables, routed.last, notices, unread)
         verdict = _with_unread(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
-        words = "; ".join([verdict["words"], *left])
+        words = "; ".join([verdict["words"], *notices])
         ended = _ended(begun, tables=tables, **{**verdict, "words": words})
         result = _logged(log, _finish(config, ended, statuses, only), statuses)
-        if seen and not (only or held or left):
+        if seen and not (only or held_because or notices):
             _leave_word_if_calm(config, seen, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
 

@@ -212,28 +212,28 @@ def read_status(
     owner: str = "",  # of a lease under which the table is settled first; "": only look
 ) -> TableStatus:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
-    item, kind, table_state = TableItem(table), "ready", None
+    item, readiness, table_state = TableItem(table), "ready", None
     try:
         fresh = {"format": config.format}
         item = state.get(table) or (state.put_settings(table, **fresh) if owner else TableItem(table, **fresh))
-        kind = state_of(item)
-        if kind == "waiting":
-            return TableStatus(table, kind, item, suggestion=_suggested_key(landing, item))
-        owner = owner if kind == "ready" else ""  # a paused table is only looked at
+        readiness = state_of(item)
+        if readiness == "waiting":
+            return TableStatus(table, readiness, item, suggestion=_suggested_key(landing, item))
+        owner = owner if readiness == "ready" else ""  # a paused table is only looked at
         table_state = _settled(state, table, config, owner)
         plan = plan_state(table_state, landing, config.settle, now, config.archive)
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         catalog_mark = table_state.item.status.get("catalog", "")
-        behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
-        status = TableStatus(table, kind, table_state.item, plan, table_state, catalog_behind=behind)
+        catalog_behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
+        status = TableStatus(table, readiness, table_state.item, plan, table_state, catalog_behind=catalog_behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
     except Exception as error:  # a problem of one table must not stop the others
-        status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))
+        status = TableStatus(table, readiness, item, table_state=table_state, problem=problem_words(table, error))
     return status if retry else _with_refusal(status)
 
 # %% ../../notebooks/13_service/03_status.ipynb #d92edd21
-_FOOTERS = 50  # of waiting files that are read
+_MOST_FOOTERS = 50  # of waiting files that are read
 
 
 def pending_column_changes(
@@ -248,14 +248,14 @@ def pending_column_changes(
     if not files or not head.schema:
         return []
     landing = open_landing(config.landing)
-    files = [file for file in files if file.path not in plan.archived][-_FOOTERS:]
+    files = [file for file in files if file.path not in plan.archived][-_MOST_FOOTERS:]
     urls = {file.path: landing.url(status.table, file.path) for file in files}
     try:
         footers = [with_computed(footer, status.item.partition, str(status.table)) for footer in read_footers(urls)]
         if plan.load:
             return list(replaced_columns(head, evolve(str(status.table), (), footers).schema))
-        grown = evolve(str(status.table), head.schema, footers, Position.from_json(head.position).absent)
-        return list(by_policy(str(status.table), status.item.schema_policy, head.schema, grown).sentences)
+        evolution = evolve(str(status.table), head.schema, footers, Position.from_json(head.position).absent)
+        return list(by_policy(str(status.table), status.item.schema_policy, head.schema, evolution).sentences)
     except Refused as error:
         return [str(error).removeprefix(f"{status.table}: ")]
     except OSError:  # a file that is going; the run says so
@@ -349,17 +349,17 @@ def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of 
 # %% ../../notebooks/13_service/03_status.ipynb #cd5a768e
 def _tell_undivided(
     config: Config,
-    say: Callable[[str], None],
-    tell: Callable[[str], None],
+    on_problem: Callable[[str], None],
+    on_notice: Callable[[str], None],
 ) -> None:
     "Tell how many files of transactions the next pass will divide."
     try:
         undivided = len(waiting(config.landing, config.transactions)) if config.transactions else 0
     except DmscdcError as error:
-        say(str(error))
+        on_problem(str(error))
         return
     if undivided:
-        tell(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
+        on_notice(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
 
 # %% ../../notebooks/13_service/03_status.ipynb #f84af3c9
 def read_statuses(
@@ -367,8 +367,8 @@ def read_statuses(
     only: Iterable[str] = (),  # tables by name; all where there are none
     now: float | None = None,  # epoch seconds
     retry: bool = False,  # ignore earlier refusals
-    say: Callable[[str], None] = lambda words: None,  # called with what could not be read
-    tell: Callable[[str], None] = lambda words: None,  # called with tables left out, and with a missing state
+    on_problem: Callable[[str], None] = lambda words: None,  # called with what could not be read
+    on_notice: Callable[[str], None] = lambda words: None,  # called with tables left out, and with a missing state
     owner: str = "",  # of leases under which tables are settled first; "": only look
 ) -> list[TableStatus]:  # by table
     "What every table needs now."
@@ -377,17 +377,17 @@ def read_statuses(
     only = tuple(only)
     tables, left_out = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
     for words in filter(None, [left_out, state.message]):
-        tell(words)
+        on_notice(words)
     for schema, reason in landing.unread.items():
-        say(f"the tables of {schema} could not be looked for: {reason}")
+        on_problem(f"the tables of {schema} could not be looked for: {reason}")
     for words in (*_unused_transactions(config, landing), *_too_deep(landing)):
-        say(words)
-    _tell_undivided(config, say, tell)
-    look = lambda table: read_status(table, config, landing, state, now, retry, owner)
+        on_problem(words)
+    _tell_undivided(config, on_problem, on_notice)
+    read_table = lambda table: read_status(table, config, landing, state, now, retry, owner)
     if not waits_for_aws(config):
-        return list(map(look, tables))
+        return list(map(read_table, tables))
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
-        return list(pool.map(look, tables))
+        return list(pool.map(read_table, tables))
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
 _ASKED = {  # a person's instruction that waits -> its words
@@ -424,13 +424,13 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
 def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the next command."
-    guess = status.suggestion
-    if guess is None:
+    suggestion = status.suggestion
+    if suggestion is None:
         verb = "plan" if status.state == "waiting" else "pass"
         command = f"dmscdc {verb} --only {for_shell(status.table)}"
         return {"suggested": [], "suggestion": status.problem, "command": command, "needs": ""}
-    proposal = {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
-    return {**proposal, "needs": guess.sets}
+    proposal = {"suggested": list(suggestion.key), "suggestion": suggestion.words, "command": suggestion.command}
+    return {**proposal, "needs": suggestion.sets}
 
 # %% ../../notebooks/13_service/03_status.ipynb #6421e889
 def _plan_words(plan: Plan | None) -> dict[str, str]:

@@ -85,13 +85,13 @@ def renew(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #81e0a9e8
 def _renew_all(
-    keeper: LeaseHeartbeat,
+    heartbeat: LeaseHeartbeat,
 ) -> None:  # when the keeper is closed
     "Renew every lease four times in its life."
     # Three renewals may fail in a row before a lease runs out.
-    while not keeper.closed.wait(keeper.seconds / 4):
-        for held_lease in list(keeper.held.values()):
-            renew(keeper.state, held_lease, keeper.seconds)
+    while not heartbeat.closed.wait(heartbeat.seconds / 4):
+        for held_lease in list(heartbeat.held.values()):
+            renew(heartbeat.state, held_lease, heartbeat.seconds)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-008
 class LeaseHeartbeat:
@@ -124,12 +124,12 @@ class LeaseHeartbeat:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
 def _import_ahead(
-    begin: Callable[[], None],  # called when a kernel can be started
+    start_forks: Callable[[], None],  # called when a kernel can be started
 ) -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
     import dmscdc.runs.kernel  # noqa: F401
 
-    begin()
+    start_forks()
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
 
@@ -256,11 +256,11 @@ def _waiting(
     status: TableStatus,  # of a table without a key
 ) -> Outcome:
     "A new table, and the command that sets the key which its data suggests."
-    guess, name = status.suggestion, str(status.table)
-    if guess is None:
+    suggestion, name = status.suggestion, str(status.table)
+    if suggestion is None:
         return Outcome(name, Verdict.ATTENTION, status.problem, f"{Advice.PLAN_ONLY(name)}", waits=True)
-    words = f"new, waits for its {guess.sets}; {guess.words}"
-    return Outcome(name, Verdict.ATTENTION, words, guess.command, waits=True)
+    words = f"new, waits for its {suggestion.sets}; {suggestion.words}"
+    return Outcome(name, Verdict.ATTENTION, words, suggestion.command, waits=True)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
 @dataclass
@@ -282,7 +282,7 @@ class Workers:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #812006eb
 @dataclass(frozen=True)
-class _AnyOf:
+class _AnyEvent:
     "Several events as one."
 
     events: tuple[threading.Event, ...]
@@ -417,7 +417,7 @@ def _execute(
             run_id=run_id,
             server_death=server.death if server else None,
             forks=workers.servers.kernels(),
-            stop=_AnyOf((workers.stop, held_lease.lost)),
+            stop=_AnyEvent((workers.stop, held_lease.lost)),
         )
     finally:
         held_lease.kept_because = stop_left_work(workers, url, server, session)
@@ -460,11 +460,11 @@ def _refusal_note(
         if after.plan is None or not set(after.plan.inputs) <= set(status.plan.inputs):
             return None
     words = run.words.removeprefix(f"{status.table}: ")[:1_000]
-    files = [file.path for file in after.plan.inputs][:_NAMED] if after.plan else []
+    files = [file.path for file in after.plan.inputs][:_MOST_NAMED] if after.plan else []
     return {"mark": input_fingerprint(after), "words": words, "run": run.id, "at": run.end, "files": files}
 
 
-_NAMED = 100  # files of a refusal that are remembered
+_MOST_NAMED = 100  # files of a refusal that are remembered
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
 def _committed_before(
@@ -481,20 +481,20 @@ def save_result(
     workers: Workers,
     status: TableStatus,  # before the run
     run: Run,
-    stays: str,  # why the lease is not given back
+    kept_because: str,  # why the lease is not given back
 ) -> Outcome:
     "Save the run's result in the state and return the table's outcome."
-    table, done = status.table, run.records.get("processed") or {}
-    facts = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
-    facts |= {"spark": done["spark"]} if "spark" in done else {}
+    table, processed = status.table, run.records.get("processed") or {}
+    facts = {"catalog": mark} if (mark := (processed.get("catalog") or {}).get("mark")) else {}
+    facts |= {"spark": processed["spark"]} if "spark" in processed else {}
     run_note = {
         "last_verdict": run.verdict,
         "last_words": run.words[:1_000],
         "last_run": run.id,
-        "lag": done.get("lag"),
+        "lag": processed.get("lag"),
     }
     workers.state.note_run(table, {**run_note, "refused": _refusal_note(workers, status, run), **facts})
-    words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
+    words = f"{run.words}. Its lease is left to run out: {kept_because}" if kept_because else run.words
     words += _committed_before(workers, status) if run.verdict == Verdict.FAILED else ""
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)

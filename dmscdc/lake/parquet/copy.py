@@ -87,13 +87,13 @@ def cut_file(
     target_bytes: int,  # of a piece, before compression
 ) -> list[Part]:  # together the whole file
     "Cuts a file along its row groups into parts of about equal size."
-    number = min(max(1, round(footer.bytes / target_bytes)), max(1, len(footer.groups)))
+    count = min(max(1, round(footer.bytes / target_bytes)), max(1, len(footer.groups)))
     at_once = min(1_000_000, max(1, int(target_bytes * footer.rows / max(footer.bytes, 1))))
-    before, parts = np.cumsum([0, *footer.groups]), []
-    cuts = [np.searchsorted(before, footer.rows * i / number) for i in range(number)] + [len(footer.groups)]
-    for low, high in zip(cuts, cuts[1:]):
+    rows_before, parts = np.cumsum([0, *footer.groups]), []
+    starts = [np.searchsorted(rows_before, footer.rows * i / count) for i in range(count)] + [len(footer.groups)]
+    for low, high in zip(starts, starts[1:]):
         if high > low:
-            parts.append(Part(url, file, tuple(range(low, high)), int(before[low]), rows_at_once=at_once))
+            parts.append(Part(url, file, tuple(range(low, high)), int(rows_before[low]), rows_at_once=at_once))
     return parts
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-008
@@ -103,43 +103,43 @@ SMALL = 0.25  # part of the target size from which a load file is not mixed with
 def cut(
     footers: Sequence[Footer],  # of the load files, in their order
     urls: Mapping[str, str],  # path below the table's folder -> where it lies
-    number: int,  # of the load
+    load_number: int,  # of the load
     target_bytes: int,  # of a piece, before compression
 ) -> list[tuple[Part, ...]]:  # pieces; each becomes a lake file, or a few
     "Pieces of a load set: parts of large files, and small files together."
     pieces: list[tuple[Part, ...]] = []
-    size = target_bytes  # of small files collected so far; so many that the first begins a piece
+    piece_bytes = target_bytes  # of small files collected so far; so many that the first begins a piece
     for footer in footers:
-        parts = cut_file(footer, urls[footer.path], f"{footer.path}#{number}", target_bytes)
+        parts = cut_file(footer, urls[footer.path], f"{footer.path}#{load_number}", target_bytes)
         # DMS mostly unloads in key order. A large file is never mixed with others, so that each lake file has a narrow
         # range of keys, and later changes touch few files.
         if footer.bytes >= SMALL * target_bytes:
-            pieces, size = pieces + [(part,) for part in parts], target_bytes
-        elif size + footer.bytes > target_bytes:
-            pieces, size = pieces + [tuple(parts)], footer.bytes
+            pieces, piece_bytes = pieces + [(part,) for part in parts], target_bytes
+        elif piece_bytes + footer.bytes > target_bytes:
+            pieces, piece_bytes = pieces + [tuple(parts)], footer.bytes
         else:
-            pieces[-1], size = pieces[-1] + tuple(parts), size + footer.bytes
+            pieces[-1], piece_bytes = pieces[-1] + tuple(parts), piece_bytes + footer.bytes
     return [piece for piece in pieces if piece]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-013
 def _lake_rows(
-    have: pa.Table,  # rows as the file has them
+    raw: pa.Table,  # rows as the file has them
     part: Part,
     first_row: int,  # number in the file of the first of them
     copying: Copying,
 ) -> pa.Table:
     "Rows as the lake stores them."
-    rows = have.num_rows
-    column = lake_values(have, copying.source, part.path, first_row)
+    rows = raw.num_rows
+    columns = lake_values(raw, copying.source, part.path, first_row)
     for name, text in ((OP, "I"), (FILE, part.cdc_file)):
         # One value for millions of rows: as codes it is cheap to hold and to write. Keys are compared, so they stay as
         # they are.
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
-        column[name] = codes if name not in copying.keys else codes.cast(pa.string())
-    if OP in have.column_names:
-        column[OP] = have[OP].cast(pa.string()).fill_null("I").dictionary_encode()
-    column[ROW] = pa.array(np.arange(first_row, first_row + rows))
-    return pa.table({lake_column.name: column[lake_column.name] for lake_column in copying.stored})
+        columns[name] = codes if name not in copying.keys else codes.cast(pa.string())
+    if OP in raw.column_names:
+        columns[OP] = raw[OP].cast(pa.string()).fill_null("I").dictionary_encode()
+    columns[ROW] = pa.array(np.arange(first_row, first_row + rows))
+    return pa.table({lake_column.name: columns[lake_column.name] for lake_column in copying.stored})
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #4dff8251
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
@@ -172,14 +172,14 @@ def copy_piece(
 ) -> list[str]:  # names of the files, below the staging folder
     "Copy the rows of a piece into lake files."
     names: list[str] = []
-    waiting: list[pa.Table] = []
-    count, size = 0, 0
+    tables: list[pa.Table] = []
+    count, bytes_held = 0, 0
     for rows in (rows for part in piece for rows in read_part(part, copying)):
-        waiting, count, size = [*waiting, rows], count + rows.num_rows, size + rows.nbytes
-        if count >= copying.rows_a_file or size >= IN_MEMORY:
-            names.append(_write_copy(waiting, copying, piece[0].folder))
-            waiting, count, size = [], 0, 0
-    return names + ([_write_copy(waiting, copying, piece[0].folder)] if waiting else [])
+        tables, count, bytes_held = [*tables, rows], count + rows.num_rows, bytes_held + rows.nbytes
+        if count >= copying.rows_a_file or bytes_held >= IN_MEMORY:
+            names.append(_write_copy(tables, copying, piece[0].folder))
+            tables, count, bytes_held = [], 0, 0
+    return names + ([_write_copy(tables, copying, piece[0].folder)] if tables else [])
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-022
 def encode_copying(copying: Copying) -> str:

@@ -250,12 +250,12 @@ def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> 
 def _publish_files(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
     store, folder, staging = journal.store, journal.folder, journal.staging_folder
-    present = set(_below(store, folder))
+    names = set(_below(store, folder))
     missing = [
-        file for file in entry.added if file.name not in present
+        file for file in entry.added if file.name not in names
     ]  # if the staged file is gone too, somebody has copied it
     _in_parallel(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
-    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in present})
+    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in names})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-029
 def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
@@ -269,13 +269,13 @@ def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # name
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
 def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
-    keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.staging_folder
+    own_staged, store, staging = {file.aside for file in entry.added}, journal.store, journal.staging_folder
     if not store.marks:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
-    undeleted = () if store.marks else keep
-    over = [name for name in names if staging_number(name) < entry.number + (name not in undeleted)]
-    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in over])
+    undeleted = () if store.marks else own_staged
+    outdated = [name for name in names if staging_number(name) < entry.number + (name not in undeleted)]
+    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in outdated])
     store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
 
@@ -311,8 +311,8 @@ def recover(
     # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    strange, unknown = [name for name in names if commit_of(name) is None], _delete_staged(journal, entry)
-    return _foreign(journal.folder, strange) + _foreign(journal.staging_folder, unknown)
+    foreign_names, foreign_staged = [name for name in names if commit_of(name) is None], _delete_staged(journal, entry)
+    return _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #1cd7e572
 def inspect(
@@ -321,19 +321,22 @@ def inspect(
     "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
     if entry is None:
         return [], False
-    present, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.staging_folder))
-    listed, keep = {file.name for file in entry.files}, {file.aside for file in entry.added}
-    copied = {file.name for file in entry.added if file.aside in asides}
+    present, staged_names = (
+        set(_below(journal.store, journal.folder)),
+        set(_below(journal.store, journal.staging_folder)),
+    )
+    listed, own_staged = {file.name for file in entry.files}, {file.aside for file in entry.added}
+    copied = {file.name for file in entry.added if file.aside in staged_names}
     if missing := sorted(listed - present - copied):
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strays = [name for name in present - listed if (commit_of(name) or entry.number + 1) <= entry.number]
-    undeleted = () if journal.store.marks else keep
-    over = [name for name in asides if staging_number(name) < entry.number + (name not in undeleted)]
+    undeleted = () if journal.store.marks else own_staged
+    outdated = [name for name in staged_names if staging_number(name) < entry.number + (name not in undeleted)]
     removed = present & set(entry.removes)
-    strange = sorted(name for name in present if commit_of(name) is None)
-    unknown = sorted(name for name in asides if staging_number(name) == float("inf"))
-    foreign = _foreign(journal.folder, strange) + _foreign(journal.staging_folder, unknown)
-    return foreign, bool(strays or over or removed or listed - present)
+    foreign_names = sorted(name for name in present if commit_of(name) is None)
+    foreign_staged = sorted(name for name in staged_names if staging_number(name) == float("inf"))
+    foreign = _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
+    return foreign, bool(strays or outdated or removed or listed - present)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
 def next_entry(
@@ -396,16 +399,16 @@ def commit(
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-049
 def _current_places(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
-    inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
-    asides = {file.name: f"{journal.staging_folder}/{file.aside}" for file in entry.added}
-    places_found: dict[str, str] = {}
+    published = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
+    staged = {file.name: f"{journal.staging_folder}/{file.aside}" for file in entry.added}
+    current: dict[str, str] = {}
     # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
     # again.
-    for folder, places in ((journal.folder, inside), (journal.staging_folder, asides), (journal.folder, inside)):
-        if len(places_found) < len(inside):
+    for folder, places in ((journal.folder, published), (journal.staging_folder, staged), (journal.folder, published)):
+        if len(current) < len(published):
             listed = set(journal.store.list(folder))
-            places_found = {name: place for name, place in places.items() if place in listed} | places_found
-    return places_found
+            current = {name: place for name, place in places.items() if place in listed} | current
+    return current
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-051
 def files_by_url(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:

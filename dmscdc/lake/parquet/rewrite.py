@@ -141,16 +141,16 @@ def _decoded(table: pa.Table) -> pa.Table:
     return pa.table(dict(zip(table.column_names, plain)))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-013
-def _columns(have: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
+def _columns(raw: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
     "The lake's columns from a file's columns."
-    carried = dict(zip(have.column_names, have.columns))
+    stored = dict(zip(raw.column_names, raw.columns))
     values = dict(zip(work.partition, unit.values))
-    types, rows = work.types, have.num_rows
+    types, rows = work.types, raw.num_rows
     columns = {}
     for name in names:
         type = arrow_type(types[name])
-        if name in carried:
-            columns[name] = carried[name] if name in _CODED and name in work.coded else carried[name].cast(type)
+        if name in stored:
+            columns[name] = stored[name] if name in _CODED and name in work.coded else stored[name].cast(type)
         else:
             columns[name] = _constant(values[name], type, rows) if name in values else pa.nulls(rows, type)
     return columns
@@ -162,12 +162,12 @@ def read_rows(
     names: Sequence[str],  # the columns wanted
 ) -> pa.Table:
     "Columns of the unit's files in the lake's types; `Op` and file are encoded, unless they are keys."
-    parts = []
+    tables = []
     for url, rows in zip(unit.files, unit.rows or [None] * len(unit.files)):
         stored = [stored_names(columns, work.op_column) for columns in (names, work.coded)]
-        have = from_stored(read_lake(url, rows, *stored), work.op_column)
-        parts.append(_coded(pa.table(_columns(have, names, unit, work)), work.coded))
-    return pa.concat_tables(parts).combine_chunks()
+        raw = from_stored(read_lake(url, rows, *stored), work.op_column)
+        tables.append(_coded(pa.table(_columns(raw, names, unit, work)), work.coded))
+    return pa.concat_tables(tables).combine_chunks()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-017
 def key_scalar(
@@ -214,20 +214,24 @@ def match(
     keys: Sequence[str],  # the columns that identify a row
 ) -> np.ndarray:  # for each row the batch row of its key, -1 for none
     "Find each row's key in the batch."
-    row_codes, right = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
+    row_codes, batch_codes = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
     for k in keys:
         columns = [comparable(table[k]) for table in (rows, batch)]
         values = pc.unique(columns[1])
-        row_codes, right = (_next_code(code, column, values) for code, column in zip((row_codes, right), columns))
+        row_codes, batch_codes = (
+            _next_code(code, column, values) for code, column in zip((row_codes, batch_codes), columns)
+        )
         # The codes are made dense again, so that many key columns do not overflow.
-        dense = pc.unique(right)
-        row_codes, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, right))
-    return pc.fill_null(pc.index_in(row_codes, value_set=right), -1).to_numpy()
+        dense = pc.unique(batch_codes)
+        row_codes, batch_codes = (
+            pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, batch_codes)
+        )
+    return pc.fill_null(pc.index_in(row_codes, value_set=batch_codes), -1).to_numpy()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #29d8dae3
-def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
+def _next_code(codes: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
     "One number for the columns so far and this one; null if a value is not in the batch."
-    return pc.add(pc.multiply(code, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
+    return pc.add(pc.multiply(codes, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-024
 def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -253,7 +257,7 @@ def differs(before: pa.Table, after: pa.Table, names: Sequence[str]) -> np.ndarr
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #1584080b
 def _values(
-    stored: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
+    stored: pa.Table, new: pa.Table, work: Work, write: np.ndarray, inserted_again: np.ndarray
 ) -> dict[str, pa.ChunkedArray]:
     "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted again."
     values = {}
@@ -261,14 +265,16 @@ def _values(
         # A change need not carry all columns; those that it has come together.
         is_known = write & _flag(new, f"{HAS_COLUMNS}{i}")
         for name in names:
-            otherwise = _pick(
-                write & afresh & ~is_known, pa.chunked_array([pa.nulls(len(stored), stored[name].type)]), stored[name]
+            unknown = _pick(
+                write & inserted_again & ~is_known,
+                pa.chunked_array([pa.nulls(len(stored), stored[name].type)]),
+                stored[name],
             )
-            values[name] = stored[name] if name in work.keys else _pick(is_known, new[name], otherwise)
+            values[name] = stored[name] if name in work.keys else _pick(is_known, new[name], unknown)
     return values
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-027
-def _died_before(stored: pa.Table, new: pa.Table) -> np.ndarray:
+def _deleted_earlier(stored: pa.Table, new: pa.Table) -> np.ndarray:
     "Which rows of the lake were marked as deleted by a change before the batch row's."
     places = [(pc.replace_substring_regex(table[FILE], "^.*/", ""), table[FILE], table[ROW]) for table in (stored, new)]
     is_earlier = pa.chunked_array([pa.repeat(False, len(stored))])
@@ -285,12 +291,12 @@ def apply_rows(
     work: Work,
 ) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
-    write, was_dead = _flag(new, WRITE), _died_before(stored, new)
+    write, was_deleted = _flag(new, WRITE), _deleted_earlier(stored, new)
     # A change that needs its row does not bring back one that is marked as deleted.
     write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(stored[OP], "D").to_numpy())
-    says = write | (~was_dead & work.soft_deletes)  # the row gets the batch row's Op, file and row
-    values = _values(stored, new, work, write, was_dead | _flag(new, IS_INSERT))
-    values |= {name: _pick(says, new[name], stored[name]) for name in (OP, FILE, ROW)}
+    takes_op = write | (~was_deleted & work.soft_deletes)  # the row gets the batch row's Op, file and row
+    values = _values(stored, new, work, write, was_deleted | _flag(new, IS_INSERT))
+    values |= {name: _pick(takes_op, new[name], stored[name]) for name in (OP, FILE, ROW)}
     return pa.table({name: values[name] for name in work.names}), ~write & (not work.soft_deletes)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-032
@@ -328,14 +334,14 @@ def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #b2ef93c6
 def _built(
-    rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
+    rows: pa.Table, matched: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
 ) -> pa.Table:
     "The rows with the matched ones changed in place, without moved, removed and stale ones."
-    place = np.arange(rows.num_rows)
-    place[stale] = -1
-    place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
+    indices = np.arange(rows.num_rows)
+    indices[stale] = -1
+    indices[matched] = np.where(leaves, -1, rows.num_rows + np.arange(len(matched)))
     combined = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
-    return combined.take(place[place >= 0])
+    return combined.take(indices[indices >= 0])
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-034
 def _stage_rows(table: pa.Table, kind: str, work: Work) -> list[str]:
@@ -351,11 +357,11 @@ def _size(unit: Unit) -> int:
     "Bytes of the unit's files. Raises `LakeDamaged` if they differ from the journal: a file was replaced."
     places = map(fs_and_path, unit.files)
     sizes = [fs.get_file_info(path).size for fs, path in places]
-    for url, size, promised in zip(unit.files, sizes, unit.sizes or sizes):
+    for url, size, expected in zip(unit.files, sizes, unit.sizes or sizes):
         # A file that somebody replaced is known by its size. The journal keeps no checksums: to verify them, every file
         # would have to be read.
-        if size is None or size != promised:
-            state = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
+        if size is None or size != expected:
+            state = "it is gone" if size is None else f"it has {size:,} bytes, {expected:,} were written"
             raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {state}")
     return sum(sizes)
 
@@ -407,12 +413,12 @@ def changed_rows(
 ) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first rows whose values are others afterwards."
     names = [name for name in work.names if name not in (OP, FILE, ROW)]
-    dies = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(stored[OP], "D").to_numpy())
+    is_deleted = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(stored[OP], "D").to_numpy())
     samples = []
-    for index in np.flatnonzero(dies | differs(stored, after, names))[:limit] if limit else ():
+    for index in np.flatnonzero(is_deleted | differs(stored, after, names))[:limit] if limit else ():
         before, now = stored.slice(index, 1), after.slice(index, 1)
-        differing = names if dies[index] else [name for name in names if differs(before, now, [name])[0]]
-        kind = "deleted" if dies[index] else "updated"
+        differing = names if is_deleted[index] else [name for name in names if differs(before, now, [name])[0]]
+        kind = "deleted" if is_deleted[index] else "updated"
         samples.append(shown_row(kind, _as_shown(before), _as_shown(now), differing, work.keys))
     return tuple(samples)
 
@@ -441,26 +447,26 @@ def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np
 def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
     write = _flag(new, WRITE)
-    idle = ~differs(stored, after, work.names) & ~removed
-    dead = [pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after)]
+    is_idle = ~differs(stored, after, work.names) & ~removed
+    deleted_marks = [pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after)]
     is_same = (
         ~differs(stored, after, [name for name in work.names if name not in (OP, FILE, ROW)])
-        & (dead[0] == dead[1])
+        & (deleted_marks[0] == deleted_marks[1])
         & ~removed
     )
-    fresh = write & ~needs_row(new[FIRST_OP]).to_numpy()
-    moved = differs(stored, after, work.partition) & ~removed
-    dies = removed | (dead[1] & ~dead[0])
-    patches = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
-    counts = {"writes": fresh, "patches": patches, "moves": moved, "gone": removed}
+    is_upsert = write & ~needs_row(new[FIRST_OP]).to_numpy()
+    is_moved = differs(stored, after, work.partition) & ~removed
+    is_deleted = removed | (deleted_marks[1] & ~deleted_marks[0])
+    is_patch = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
+    counts = {"writes": is_upsert, "patches": is_patch, "moves": is_moved, "gone": removed}
     counts["clashes"] = _clashes(stored, new, after, work)
-    counts |= {"deleted": dies, "unchanged": is_same, "idle": idle, "updated": ~is_same & ~dies}
+    counts |= {"deleted": is_deleted, "unchanged": is_same, "idle": is_idle, "updated": ~is_same & ~is_deleted}
     files = {
         # The step that writes new rows knows from these keys which rows are new.
         "matched": tuple(_stage_rows(new.filter(pa.array(write)).select(work.keys), "matched", work)),
-        "moved": tuple(_stage_rows(after.filter(pa.array(moved)), "moved", work)),
+        "moved": tuple(_stage_rows(after.filter(pa.array(is_moved)), "moved", work)),
     }
-    return {**files, "hits": len(idle), **{name: int(mask.sum()) for name, mask in counts.items()}}
+    return {**files, "hits": len(is_idle), **{name: int(mask.sum()) for name, mask in counts.items()}}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-037
 def rewrite(
@@ -475,22 +481,22 @@ def rewrite(
     done = UnitResult(len(unit.files), _size(unit))
     keys = read_rows(unit, work, work.keys)  # the other columns only where a row is concerned
     batch_index = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit = np.flatnonzero(batch_index >= 0)
+    matched = np.flatnonzero(batch_index >= 0)
     stale = np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
-    if not len(hit) and not len(stale):
+    if not len(matched) and not len(stale):
         return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
     rows = read_rows(unit, work, work.names)
     assert batch is not None  # without a batch no row is hit, and none is replaced
-    stored, new = _decoded(rows.take(hit)), batch.take(batch_index[hit])
+    stored, new = _decoded(rows.take(matched)), batch.take(batch_index[matched])
     after, removed = apply_rows(stored, new, work)
     done = replace(done, **_counts_of(stored, new, after, removed, work))
     done = replace(done, sample=changed_rows(stored, after, removed, work, sample_size))
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
-    if done.idle == len(hit) and not len(stale) and not unit.force:
+    if done.idle == len(matched) and not len(stale) and not unit.force:
         return done
     # A row that moves to another partition leaves its file; the step that writes new rows puts it in place.
     leaves = removed | differs(stored, after, work.partition)
-    return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
+    return _replaced(done, _built(rows, matched, after, leaves, stale, work), unit, work)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #0b9a7002
 def hive_folder(

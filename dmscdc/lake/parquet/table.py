@@ -164,25 +164,25 @@ def _insert_in_tasks(
     staging: StagingDir,
     spark: SparkSession,
     work: Work,
-    done: UnitResult,  # of the files that were rewritten
+    rewritten: UnitResult,  # of the files that were rewritten
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown
     "Write new rows, one task per file of the batch."
     pieces = tuple(files_in(work.batch))
-    inserting = Inserting(replace(work, units=()), done.matched, pieces, done.moved)
+    inserting = Inserting(replace(work, units=()), rewritten.matched, pieces, rewritten.moved)
     url = f"{work.facts_out}/insert.json"
-    size = bytes_of((*pieces, *done.moved))
+    size = bytes_of((*pieces, *rewritten.moved))
     lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers, size)
     samples = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
     return lake_files_of(staging, {name: name for line in lines for name in line["adds"]}), samples
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
-def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
+def _new_rows(spark: SparkSession, batch: Batch, rewritten: UnitResult, schema: Schema) -> DataFrame:
     "New rows, and rows that moved to another partition."
     from pyspark.sql import functions as F
 
     rows = lake_columns(schema)
     keys, names = [column for column in rows if column.name in batch.keys], [quoted(column.name) for column in rows]
-    matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
+    matched, moved = (list(map(read_url, urls)) for urls in (rewritten.matched, rewritten.moved))
     # The rewrite has put down the keys that it found; the other rows of the batch are new.
     fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_PRESENT))
     if matched:
@@ -206,15 +206,15 @@ def _insert_rows(
     batch: Batch,
     work: Work,
     head: Entry,
-    done: UnitResult,  # of the files that were rewritten
+    rewritten: UnitResult,  # of the files that were rewritten
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown; none of a partitioned table
     "Write the rows that go into new files, if there are any."
-    if batch.folded.writes == done.writes and not done.moves:
+    if batch.folded.writes == rewritten.writes and not rewritten.moves:
         return [], UnitResult()
     # Where the folders alone have the partition's values, Spark brings the rows of each together.
     if not work.partition or work.keeps_partition:
-        return _insert_in_tasks(staging, spark, work, done)
-    rows = _new_rows(spark, batch, done, staging.transaction.schema)
+        return _insert_in_tasks(staging, spark, work, rewritten)
+    rows = _new_rows(spark, batch, rewritten, staging.transaction.schema)
     return write_frame(staging, rows, "new", rows_a_file(head, work.target_bytes)), UnitResult()
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-017
@@ -224,7 +224,7 @@ def _gather(
     head: Entry,
     work: Work,
     done: UnitResult,  # of the batch
-    hiding: Sequence[LakeFile] = (),  # that are written again as they are
+    nan_files: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
     # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
@@ -232,7 +232,7 @@ def _gather(
     untouchable = {*journal.frozen, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
-    groups = [*small, *([file] for file in hiding if file.name not in merged)]
+    groups = [*small, *([file] for file in nan_files if file.name not in merged)]
     units = tuple(unit(journal, group, True) for group in groups)
     return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
@@ -339,7 +339,7 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
 def _stage_packed(
-    table: TaskTable, spark: SparkSession, transaction: Transaction, hiding: Sequence[LakeFile]
+    table: TaskTable, spark: SparkSession, transaction: Transaction, nan_files: Sequence[LakeFile]
 ) -> ParquetCommit:
     "The same rows in fewer files, and in others in place of `more`."
     clock = Stopwatch()
@@ -361,7 +361,7 @@ def _stage_packed(
         op_column=transaction.op_column,
     )
     with clock.step("gather"):
-        done = _gather(spark, table.journal, head, work, UnitResult(), hiding)
+        done = _gather(spark, table.journal, head, work, UnitResult(), nan_files)
     adds, removed = lake_files_of(staging, {name: name for name in done.adds}), set(done.removes)
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
@@ -434,7 +434,7 @@ def _stage_unmanaged(
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
         a_file = max(1, int(table.target_bytes * files.rows / max(files.bytes, 1)))
-        adds = copy_staged(staging, spark, pieces, a_file, files.bytes, keeps=True)
+        adds = copy_staged(staging, spark, pieces, a_file, files.bytes, keeps_op=True)
     with clock.step("check key"):
         check_adopted(staging, spark, adds)
     rows = count_rows(staging, None, adds, names, files.rows)

@@ -160,13 +160,13 @@ def in_partitions(
     # For a random key, like a UUID, the bounds of a file span all keys; the partitions of the batch's keys leave files
     # alone.
     selected = list(files)
-    for place, column in layout.items() if sum(file.rows for file in batch) <= _MOST_KEYS else ():
+    for index, column in layout.items() if sum(file.rows for file in batch) <= _MOST_KEYS else ():
         source = expression(column.of)
         if source and source.column in keys:
             base = source.column
             values = (computed(column, read_lake(url, None, [base])[base]) for url in urls)
             texts = {text for column_values in values for text in pc.unique(column_values).cast("string").to_pylist()}
-            selected = [file for file in selected if file.values[place] in texts]
+            selected = [file for file in selected if file.values[index] in texts]
     return selected
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-023
@@ -303,19 +303,21 @@ def write_frame(
 ) -> list[LakeFile]:
     "Write a frame to staged files."
     transaction, journal, store = staging.transaction, staging.journal, staging.journal.store
-    columns, by = stored_columns(transaction.schema, transaction.op_column), transaction.partition
+    columns, partition = stored_columns(transaction.schema, transaction.op_column), transaction.partition
     frame = frame_as_stored(frame, transaction.op_column)
-    frame = frame.selectExpr(*[_one_zero(column) if column.name in by else quoted(column.name) for column in columns])
+    frame = frame.selectExpr(
+        *[_one_zero(column) if column.name in partition else quoted(column.name) for column in columns]
+    )
     # One task a partition, so that none is split over many small files.
-    laid = frame.repartition(*map(quoted, by)) if by else frame
-    writer = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
+    distributed = frame.repartition(*map(quoted, partition)) if partition else frame
+    writer = distributed.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*partition)
     writer.parquet(spark_url(f"{staging.attempt_dir}/{kind}"))
-    below = f"{journal.staging_folder}/{staging.prefix}/"
-    written = [name[len(below) :] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
+    staged_below = f"{journal.staging_folder}/{staging.prefix}/"
+    written = [name[len(staged_below) :] for name in store.list(f"{staged_below}{kind}") if name.endswith(".parquet")]
     names = {name: _named(staging, name, kind, i) for i, name in enumerate(written)}
     if journal.in_place:
         for staged_name, name in names.items():
-            store.copy(f"{below}{staged_name}", f"{journal.folder}/{name}")
+            store.copy(f"{staged_below}{staged_name}", f"{journal.folder}/{name}")
         names = {name: name for name in names.values()}
     return lake_files_of(staging, names)
 
@@ -332,7 +334,7 @@ def copy_staged(
     pieces: Sequence[Sequence[Part]],
     rows_a_file: int,  # at most
     size: int,  # bytes of all pieces, before compression
-    keeps: bool = False,  # `Op` of files that carry it
+    keeps_op: bool = False,  # `Op` of files that carry it
 ) -> list[LakeFile]:
     "Copy pieces of files to staged files, one task each."
     schema = tuple((column.name, column.type) for column in lake_columns(staging.transaction.schema))
@@ -344,12 +346,12 @@ def copy_staged(
         rows_a_file,
         tuple(map(tuple, pieces)),
         partition=staging.transaction.partition,
-        keeps_op=keeps,
+        keeps_op=keeps_op,
         field_ids=tuple(staging.journal.field_ids.items()),
         op_column=staging.transaction.op_column,
     )
-    done = in_tasks(spark, f"{staging.facts_dir}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
-    return lake_files_of(staging, {name: name for line in done for name in line["adds"]})
+    lines = in_tasks(spark, f"{staging.facts_dir}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
+    return lake_files_of(staging, {name: name for line in lines for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
 def read_files(
