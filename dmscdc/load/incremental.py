@@ -103,7 +103,7 @@ def _without_obsolete(
 ) -> FoldedBatch:
     "The batch without what was sent again from before the load, or from before a TRUNCATE."
     reading = folded.reading
-    # Applied, such changes would bring back rows that the source no longer has.
+    # A resumed task may send such changes again; applied, they would bring back rows that the source no longer has.
     before_truncate = from_before_emptied(spark, reading.changes, folded.batch, plan.after.emptied_sequence)
     before_load = sent_before_load(spark, task, head, reading.changes, folded.batch)
     reasons = {**dict.fromkeys(before_load.resent, BEFORE_LOAD), **dict.fromkeys(before_truncate, BEFORE_EMPTIED)}
@@ -139,7 +139,9 @@ def _find_repeated(
     folded: FoldedBatch,
     is_complete: bool,  # no file of the batch is put aside
 ) -> FoldedBatch:
-    "Which applied files may hold changes that the batch brings again; without what the table's rows have passed."
+    """Which applied files may hold changes that the batch brings again.
+
+    Where some of them are gone, also without the changes that the table's rows have passed."""
     on_demand = session_on_demand(spark)
     files = folded.reading.files
     images = folded.reading.changes.images
@@ -197,11 +199,11 @@ def _fold_keyless(
     sent_again = rows_sent_again(spark, task, head, changes, folded.batch, folded.earlier, applied)
     repeats_of_the_load = repeats_of_load(spark, task, head, changes, reading.files)
     instruction = (plan.instruction or {}).get("kind")
-    is_repeated = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
+    was_applied = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )
     repeats = [*(repeats_of_the_load if task.doubles else []), *sent_again.rows]
-    applied_batch = apply_without_key(spark, task, changes, folded.batch, repeats, is_repeated, _staged(task, reading))
+    applied_batch = apply_without_key(spark, task, changes, folded.batch, repeats, was_applied, _staged(task, reading))
     counts = replace(applied_batch.batch.folded, lowest=sent_again.lowest)  # of what is new
     return replace(
         folded,
@@ -216,7 +218,8 @@ def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: 
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.folded
     changes = folded.reading.changes
-    is_after_load = Position.from_json(head.position).applied == (0, 0)  # after a load; later on it has been said
+    # The first batch on a load says it; later ones would only say it again.
+    is_after_load = Position.from_json(head.position).applied == (0, 0)
     return replace(
         folded,
         note_useless=note_useless(task, changes) if is_after_load and not counts.highest else "",
@@ -324,7 +327,7 @@ def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Comm
         footers = open_files(task, [file for file in plan.changes if file.path not in unreadable_files], head).footers
     if footers:
         # What cannot be applied is refused before there is a table.
-        columns_after(task, head, footers)  # refused before anything is there
+        columns_after(task, head, footers)
     position = Position(applied=(0, 0)).to_commit()
     op_column = "" if head else task.op_column
     transaction = Transaction(head, position, task.run, (), task.key, task.partition, op_column=op_column)

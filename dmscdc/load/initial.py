@@ -38,7 +38,7 @@ def load_rows(
     spark: SparkSession,
     task: TableContext,
     load: ChangeFiles,
-    load_number: int,  # of the load
+    load_number: int,
     rows_aside: int = 0,  # how many of the rows are put aside
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
@@ -51,7 +51,7 @@ def load_rows(
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #fa8500f6
-def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, rows_aside: bool = False) -> None:
+def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, rows_aside: int = 0) -> None:
     """`Op` of a load row is I, where there is one: another value is a column of the source, which ours would replace.
 
     Raises `Refused`."""
@@ -73,13 +73,17 @@ def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles,
 def _check_rows(
     spark: SparkSession, task: TableContext, files: ChangeFiles, quarantined: Sequence[SetAside] = ()
 ) -> None:
-    "The key identifies the rows of a load, and each partition can name a folder. Raises `Refused`."
-    _check_load_ops(spark, task, files, bool(quarantined))
+    "The rows of a load are inserts, and the key identifies them. Raises `Refused`."
+    _check_load_ops(spark, task, files, len(quarantined))
     if task.key and quarantined:
         rows = without_aside(task, files, read_changes(spark, files), len(quarantined))
         check_counted(str(task.table), rows, task.key, files.rows - len(quarantined))
     elif task.key:
         check_unique(spark, str(task.table), files, task.key)
+
+# %% ../../notebooks/08_load/07_initial.ipynb #44ac270c
+def _check_folders(spark: SparkSession, task: TableContext, files: ChangeFiles) -> None:
+    "Each partition of a load can name a folder. Raises `Refused`."
     for column in partition_texts(task, files.schema):
         unfit = read_changes(spark, files).where(has_unfit(column)).select(FILE, ROW, quoted(column))
         if row := unfit.first():
@@ -91,7 +95,7 @@ def replace_table(
     task: TableContext,
     transaction: Transaction,
     load: ChangeFiles,
-    load_number: int,  # of the load
+    load_number: int,
     rows_aside: int = 0,  # how many of its rows are put aside
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
@@ -106,17 +110,17 @@ def replace_table(
 
 # %% ../../notebooks/08_load/07_initial.ipynb #77af45e1
 def position_of_load(plan: Plan) -> Position:
-    "The position of the load alone."
+    "The position of the load alone, with no change file on top of it."
     after = plan.after
     # Changes are a commit of their own: they may be refused, and the load is there all the same.
-    load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
-    return replace(load, applied=(0, 0))
+    return Position(after.load, after.load_files, listed_at=after.listed_at, cut=after.cut, applied=(0, 0))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #e335e9bf
 def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some of these changes count again
     "The highest change sequence of what the load makes obsolete."
     before = Position.from_json(head.position) if head else Position()
     applied_paths = dict(before.window)
+    # A task that is resumed may send older changes again after the load: by this sequence they are known.
     if not any(file.path in applied_paths for file in plan.changes):
         return max(before.sequence or "", before.loaded_sequence)
     # A rewind: the changes since the load count again, and those from before the same load still do not.
@@ -124,7 +128,7 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
     return before.loaded_sequence if is_same_load else ""
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
-def _position_of_load(
+def _position_and_note(
     task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
     "Where the table stands once the load is committed."
@@ -145,7 +149,7 @@ def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> Ch
 def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The table becomes the load set. Raises `Refused`."
     clock = Stopwatch()
-    on_demand = session_on_demand(spark)
+    on_demand = session_on_demand(spark)  # a session that starts at its first use
     with clock.step("footers"):
         opened = open_files(task, plan.load, head)
     load = _open_load(task, opened, head)
@@ -156,7 +160,8 @@ def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commi
     with clock.step("check key", load.rows):
         quarantined = load_rows_aside(spark, task, load, opened.bad)
         _check_rows(on_demand, task, load, quarantined)
-    position, note = _position_of_load(task, plan, head, opened, quarantined)
+        _check_folders(on_demand, task, load)
+    position, note = _position_and_note(task, plan, head, opened, quarantined)
     transaction = Transaction(
         head, position.to_commit(), task.run, load.schema, task.key, task.partition, op_column=task.op_column
     )

@@ -99,16 +99,20 @@ def verdict_and_counts(
     worst = Verdict.worst(outcome.verdict for outcome in outcomes)
     ended = [verdict for verdict in ENDS if verdict != Verdict.NOTHING]
     order = (*ended, Verdict.WAITING, Verdict.PAUSED, "not begun", Verdict.NOTHING)
-    idle_words = {
-        one.table: Verdict.PAUSED if one.paused else Verdict.WAITING for one in outcomes if one.paused or one.waits
-    }
-    idle_words |= {one.table: "not begun" for one in outcomes if not one.begun}
-    counts = Counter(
-        idle_words.get(one.table, Verdict.NOTHING) if one.verdict == Verdict.NOTHING else one.verdict
-        for one in outcomes
-    )
+    counts = Counter(map(_counted_as, outcomes))
     counted = ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])
     return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {counted or 'none'}"
+
+# %% ../../notebooks/13_service/08_passes.ipynb #67d58329
+def _counted_as(outcome: Outcome) -> str:
+    "The word under which a table is counted: of one with nothing to do, why."
+    if outcome.verdict != Verdict.NOTHING:
+        return outcome.verdict
+    if not outcome.begun:
+        return "not begun"
+    if outcome.paused:
+        return Verdict.PAUSED
+    return Verdict.WAITING if outcome.waits else Verdict.NOTHING
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-012
 def by_size(
@@ -118,16 +122,17 @@ def by_size(
     return sorted((status for status in statuses if status.has_work), key=lambda status: (-status.bytes, status.table))
 
 # %% ../../notebooks/13_service/08_passes.ipynb #55902c99
-_FEW = 32 << 20, 1_000_000  # bytes of files, and rows of the lake
+_BRIEF_BYTES = 32 << 20  # of files
+_BRIEF_ROWS = 1_000_000  # of the lake
 
 
 def is_brief(
     statuses: Sequence[TableStatus],  # of tables that need a run
 ) -> bool:
     "Whether Spark has seconds of work."
-    heads = [status.table_state.head if status.table_state else None for status in statuses]
-    sizes = [(status.bytes, head.rows if head else 0) for status, head in zip(statuses, heads)]
-    return all(sum(total) <= limit for total, limit in zip(zip(*sizes), _FEW))
+    heads = (status.table_state.head for status in statuses if status.table_state)
+    rows = sum(head.rows for head in heads if head)
+    return rows <= _BRIEF_ROWS and sum(status.bytes for status in statuses) <= _BRIEF_BYTES
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-013
 @contextmanager
@@ -174,7 +179,9 @@ def _most_without_spark(
     return max(workers, min(least, memory // _MEMORY) if memory else least)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #f946c404
-_SHOWING, _AT_END = 5.0, 20.0  # seconds for pages; of a run log that is read anew, the next passes write the others
+# Seconds for pages; of a run log that is read anew, the next passes write the others.
+_SECONDS_MEANWHILE = 5.0
+_SECONDS_AT_END = 20.0
 
 
 def _update_pages(config: Config) -> None:
@@ -182,7 +189,7 @@ def _update_pages(config: Config) -> None:
     store = open_run_store(config.runs)
     with suppress(RunStoreError, OSError):  # the end of the pass says it
         if not store.is_remote:
-            bring_pages(store, keep=config.keep, seconds=_SHOWING)
+            bring_pages(store, keep=config.keep, seconds=_SECONDS_MEANWHILE)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #8ae03666
 def _run_all(
@@ -210,18 +217,24 @@ def _run_all(
 def _open_workers(
     config: Config,
     pass_id: str,
-    **options: Any,  # fields of the workers; `start` and `classic` are for its servers, `retry` for its looks
+    stop: threading.Event,
+    *,
+    classic: bool,
+    start: Callable,
+    retry: bool,
+    **fields: Any,  # of `Workers`
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, options.pop("classic"), options.pop("start"), options["stop"], forks=True)
-    heartbeat, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), options.pop("retry")
+    servers = Servers(config, classic, start, stop, forks=True)
+    heartbeat = LeaseHeartbeat(state)
+    owner = str(this_process(pass_id, servers.remote))
 
     def reread(table: TableRef) -> TableStatus:
         return read_status(table, config, landing, state, time.time(), retry)
 
     try:
-        yield Workers(config, state, servers, heartbeat, owner, reread, **options)
+        yield Workers(config, state, servers, heartbeat, owner, reread, stop=stop, **fields)
     finally:
         heartbeat.close()
         servers.close()
@@ -281,22 +294,19 @@ def _finish(
     "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
-    verdict = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
+    line |= {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
-        RunLog(config.runs).append({**line, **verdict, **numbers})
-        planned = {status.table for status in statuses}
-        all_statuses = [
-            *statuses,
-            *(status for status in (read_statuses(config) if only else ()) if status.table not in planned),
-        ]
-        all_statuses.sort(key=lambda status: status.table)
+        RunLog(config.runs).append({**line, **numbers})
+        others = {status.table: status for status in read_statuses(config)} if only else {}
+        by_table = others | {status.table: status for status in statuses}
+        all_statuses = [by_table[table] for table in sorted(by_table)]
         state = open_state(config.state, config.landing, ask=True)
         rows = [row_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
-        write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
+        write_front_page(config.runs, rows, keep=config.keep, seconds=_SECONDS_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
-        verdict, failure = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
-        return replace(result, verdict=verdict, words=f"{result.words}. {failure}: {error}")
+        verdict = result.verdict if result.exit_code else Verdict.ATTENTION
+        return replace(result, verdict=verdict, words=f"{result.words}. The front page could not be kept: {error}")
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #8f13933d
@@ -439,18 +449,14 @@ def _one_round(
     routed, notices = divide_transactions(config, more["say"]), []
     unread = list(routed.problems)
     try:
-        options = {"retry": more["retry"], "say": unread.append, "tell": notices.append}
-        statuses = read_statuses(config, only, **options, owner=str(this_process(begun.id, "")))
+        owner = str(this_process(begun.id, ""))
+        tell = {"on_problem": unread.append, "on_notice": notices.append}
+        statuses = read_statuses(config, only, retry=more["retry"], **tell, owner=owner)
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     held_because = hindrances(statuses, unread) if consistent else ""
-    with _open_workers(config, begun.id, stop=stop, log=log, **more) as workers:
-        outcomes = hold_back(workers.say, statuses, held_because) if held_because else _run_needed(workers, statuses)
-        _free_dead_leases(workers, statuses)
-        tables = {
-            str(status.table): outcomes.get(str(status.table)) or _outcome_of_unrun(workers, status)
-            for status in statuses
-        }
+    with _open_workers(config, begun.id, stop, log=log, **more) as workers:
+        tables = _all_outcomes(workers, statuses, held_because)
         workers.servers.dismiss()  # they end while the pass is written down
         if consistent and not held_because:
             say_boundary(tables, routed.last, notices, unread)
@@ -461,6 +467,18 @@ def _one_round(
         if seen and not (only or held_because or notices):
             _leave_word_if_calm(config, seen, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
+
+# %% ../../notebooks/13_service/08_passes.ipynb #34cb75d1
+def _all_outcomes(
+    workers: Workers,
+    statuses: list[TableStatus],
+    held_because: str,  # why a consistent pass begins nothing; "" for any other
+) -> dict[str, Outcome]:  # by table
+    "Run what is needed, and say what becomes of the other tables."
+    ran = hold_back(workers.say, statuses, held_because) if held_because else _run_needed(workers, statuses)
+    _free_dead_leases(workers, statuses)
+    names = [str(status.table) for status in statuses]
+    return {name: ran.get(name) or _outcome_of_unrun(workers, status) for name, status in zip(names, statuses)}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-027
 def run_pass(

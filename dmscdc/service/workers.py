@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import LeaseLost, NotWanted, ServerDied, Verdict
 from ..landing.advice import Advice
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from dmscdc.runs.fork import ForkServer
 
 # %% auto #0
-__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'outcome_without_run',
-           'Workers', 'free_dead_lease', 'run_table', 'stop_left_work', 'save_result', 'try_table', 'has_lost_server',
-           'retry_alone']
+__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'SparkAddress', 'Servers', 'one_server', 'Outcome',
+           'outcome_without_run', 'Workers', 'free_dead_lease', 'run_table', 'stop_left_work', 'save_result',
+           'try_table', 'has_lost_server', 'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -137,6 +137,13 @@ def _import_ahead(
 _JOB_IMPORTS = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
 
 
+class SparkAddress(NamedTuple):
+    "Where a notebook finds its Spark."
+
+    url: str  # "": it starts a Spark of its own, or needs none
+    server: SparkServer | None = None  # None: not ours
+
+# %% ../../notebooks/13_service/04_workers.ipynb #130c36d9
 class Servers:
     "One Spark server per table format, for all notebooks of a pass."
 
@@ -147,45 +154,62 @@ class Servers:
         start: Callable = serve,
         stop: threading.Event | None = None,  # set when nobody wants a server any more
         brief: bool = False,  # there are seconds of work
-        forks: bool = False,
-    ):  # kernels are forked, where that is safe
-        self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
-        self.live: dict[str, SparkServer] = {}
-        self.stop, self.brief = stop, brief
-        self.may_fork, self.forks, self.fork_lock = forks and sys.platform == "linux", None, threading.Lock()
+        forks: bool = False,  # kernels are forked, where that is safe
+    ):
+        self.config = config
+        self.start = start
+        self.stop = stop
+        self.brief = brief
+        self.lock = threading.Lock()
+        self.stack = ExitStack()
+        self.live: dict[str, SparkServer] = {}  # by format
+        self.may_fork = forks and sys.platform == "linux"
+        self.forker: ForkServer | None = None
+        self.fork_lock = threading.Lock()
         self.classic = classic or spark_line() < "4"  # whose wheel brings no server
         self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
-    def address(self, format: str) -> tuple[str, SparkServer | None]:
-        "Where a notebook finds its Spark, and our server. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
+    def address(self, format: str) -> SparkAddress:
+        "The address of a format's server, which is started first. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
         if self.classic or self.remote:
-            return self.remote or "", None
+            return SparkAddress(self.remote or "")
         with self.lock:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
-                log = open_run_store(self.config.runs).home / f"spark-{format}.log"
-                options = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                options |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
-                options |= {"meanwhile": partial(_import_ahead, self.kernels), "stop": self.stop, "brief": self.brief}
-                options["more_env"] = {MARK: this_process().mark}
                 try:
-                    server = self.stack.enter_context(self.start(format, **options))
+                    server = self._started(format)
                 except ServerDied:  # once more
-                    server = self.stack.enter_context(self.start(format, **options))
+                    server = self._started(format)
                 self.live[format] = server
-            return server.url, server
+            return SparkAddress(server.url, server)
 
-    def kernels(self) -> ForkServer | None:
+    def _started(self, format: str) -> SparkServer:
+        "A new server, which `close` ends."
+        config = self.config
+        server = self.start(
+            format,
+            master=config.master,
+            memory=config.driver_memory,
+            log=open_run_store(config.runs).home / f"spark-{format}.log",
+            places=(config.landing, config.lake, config.archive),
+            meanwhile=partial(_import_ahead, self.fork_server),
+            stop=self.stop,
+            brief=self.brief,
+            more_env={MARK: this_process().mark},
+        )
+        return self.stack.enter_context(server)
+
+    def fork_server(self) -> ForkServer | None:
         "Who forks kernels; it imports while Java starts. None where each is a new process."
         from dmscdc.runs.fork import ForkServer
 
         with self.fork_lock:
-            if self.may_fork and self.forks is None:
+            if self.may_fork and self.forker is None:
                 imports = _JOB_IMPORTS if self.classic else f"{_JOB_IMPORTS}, pyspark.sql.connect.session"
                 harmless = {name: value for name, value in os.environ.items() if not secret_in(name, value)}
-                self.forks = ForkServer(imports, {**harmless, MARK: this_process().mark})
-                self.stack.callback(self.forks.close)
-        return self.forks
+                self.forker = ForkServer(imports, {**harmless, MARK: this_process().mark})
+                self.stack.callback(self.forker.close)
+        return self.forker
 
     def dismiss(self) -> None:
         "Tell our servers to end: the last notebook is done."
@@ -204,7 +228,7 @@ def one_server(config: Config) -> Iterator[None]:
         if servers.classic or servers.remote:
             yield
             return
-        os.environ["SPARK_REMOTE"] = servers.address(config.format)[0]
+        os.environ["SPARK_REMOTE"] = servers.address(config.format).url
         try:
             yield
             leave_server()
@@ -351,10 +375,10 @@ def run_table(
 def _spark_for(
     workers: Workers,
     status: TableStatus,
-) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
+) -> SparkAddress | None:  # None: the pass was stopped meanwhile
     "Where a table's notebook finds its Spark, if it needs one."
     try:
-        address = workers.servers.address(status.item.format) if status.needs_spark else ("", None)
+        address = workers.servers.address(status.item.format) if status.needs_spark else SparkAddress("")
     except NotWanted:
         return None
     return None if workers.stop.is_set() else address
@@ -373,8 +397,7 @@ def _run_job(
         if (spark := _spark_for(workers, status)) is None:
             return outcome_without_run(status)
         workers.progress.say(name, "its notebook starts")
-        url, server = spark
-        run = _execute(workers, status, held_lease, run_id, url, server, step)
+        run = _execute(workers, status, held_lease, run_id, spark, step)
     return save_result(workers, status, run, held_lease.kept_because)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #df399dfa
@@ -391,8 +414,7 @@ def _execute(
     status: TableStatus,
     held_lease: HeldLease,  # the table's lease
     run_id: str,
-    url: str,  # of the server; "": the notebook starts a Spark of its own, or needs none
-    server: SparkServer | None,  # None: not ours
+    spark: SparkAddress,
     step: dict[str, str],  # environment that says where the kernel tells its step
 ) -> Run:
     "Execute the notebook, and stop what it has left in the server."
@@ -407,7 +429,7 @@ def _execute(
             runs=workers.config.runs,
             table=name,
             env={
-                "SPARK_REMOTE": session_url(url, session) if url else "",
+                "SPARK_REMOTE": session_url(spark.url, session) if spark.url else "",
                 "DMSCDC_MASTER": workers.config.master,
                 MARK: this_process().mark,
                 **step,
@@ -415,12 +437,12 @@ def _execute(
             },
             timeout=workers.config.timeout,
             run_id=run_id,
-            server_death=server.death if server else None,
-            forks=workers.servers.kernels(),
+            server_death=spark.server.death if spark.server else None,
+            forks=workers.servers.fork_server(),
             stop=_AnyEvent((workers.stop, held_lease.lost)),
         )
     finally:
-        held_lease.kept_because = stop_left_work(workers, url, server, session)
+        held_lease.kept_because = stop_left_work(workers, spark, session)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
 def _has_ended(
@@ -432,17 +454,17 @@ def _has_ended(
 # %% ../../notebooks/13_service/04_workers.ipynb #f698590b
 def stop_left_work(
     workers: Workers,
-    url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
-    server: SparkServer | None,  # None: not ours
+    spark: SparkAddress,
     session: str,  # the run's
 ) -> str:  # what may still be at work, in words; "" for certain that nothing is
     "Stop what a run has left in the server."
-    if not url or _has_ended(server):
+    # A Spark that the kernel had started is dead with it.
+    if not spark.url or _has_ended(spark.server):
         return ""
     try:
-        workers.stop_work(url, session)
+        workers.stop_work(spark.url, session)
     except Exception as error:  # whatever it was: something may still run
-        return "" if _has_ended(server) else f"{type(error).__name__}: {error}".splitlines()[0]
+        return "" if _has_ended(spark.server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #7931ff83
