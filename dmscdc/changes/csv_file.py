@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,8 @@ from ..errors import Unreadable
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['MARK_PATTERN', 'Skipped', 'MAX_TEXT', 'Fields', 'unmarked', 'opened', 'without_first', 'read_rows', 'first_fields']
+__all__ = ['MARK_PATTERN', 'MAX_TEXT', 'Skipped', 'Fields', 'unmarked', 'opened', 'SkippedRow', 'without_first', 'read_rows',
+           'first_fields']
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #df403795
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
@@ -98,15 +100,25 @@ def _check_quotes(path: str, options: ReadOptions, count: int) -> None:
         )
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #a1caed69
-Skipped = dict[int, tuple[int, str]]  # rows of another length: number in the file, from 1 -> its fields, its text
 MAX_TEXT = 2_000  # characters of a bad row that are kept
 
 
+@dataclass(frozen=True)
+class SkippedRow:
+    "A row with more or fewer fields than the layout has."
+
+    fields: int
+    text: str  # its beginning
+
+
+Skipped = dict[int, SkippedRow]  # by their numbers in the file, from 1
+
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #c052cf2e
 def _reader(file: Any, options: ReadOptions, fields: int, block: int, skipped: Skipped) -> pacsv.CSVStreamingReader:
     "pyarrow's reader, in order; a value is its bytes, or null."
 
     def skip(row: pacsv.InvalidRow) -> str:
-        skipped[row.number] = row.actual_columns, row.text[:MAX_TEXT]
+        skipped[row.number] = SkippedRow(row.actual_columns, row.text[:MAX_TEXT])
         return "skip"
 
     names = [f"f{i}" for i in range(fields)]
@@ -160,7 +172,7 @@ def read_rows(
     skipped: Skipped,  # receives the rows with more or fewer fields
 ) -> Iterator[pa.RecordBatch]:
     "The rows of a file, some at a time: bytes or nulls. Raises `Unreadable`."
-    yielded = 0  # rows that a smaller block has yielded
+    yielded = 0  # rows that a smaller block has yielded: with a larger one the file is read from its begin again
     for block in _BLOCK_SIZES:
         parsed = 0
         try:

@@ -89,10 +89,10 @@ class _Reading:
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #00a395ed
 def _note_skipped(reading: _Reading, number: int) -> None:
     "Keep a row of another length. Raises `Unreadable`."
-    fields, text = reading.skipped.pop(number)
-    reading.note(number, f"{fields} fields, where {len(reading.layout.columns)} were expected", text)
+    row = reading.skipped.pop(number)
+    reading.note(number, f"{row.fields} fields, where {len(reading.layout.columns)} were expected", row.text)
     # Nothing behind such a row is certain.
-    if "\n" in text:
+    if "\n" in row.text:
         bad = reading.bad[-1]
         raise Unreadable(
             f"{reading.path}: row {bad.row + 1:,} goes over several lines and has {bad.reason}; is a quote "
@@ -101,7 +101,7 @@ def _note_skipped(reading: _Reading, number: int) -> None:
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #9e780d0b
 def _places_and_skipped(reading: _Reading, count: int) -> np.ndarray:
-    "For each row of the file, its place among so many read ones; -1 for one that was skipped."
+    "For each row of the file, its place among so many read ones; -1 for one that was skipped, which is noted."
     gaps: list[int] = []
     for number in sorted(number for number in reading.skipped if number > reading.written):
         if (place := number - 1 - reading.written - len(gaps)) > count:  # it lies behind them

@@ -18,10 +18,10 @@ from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnG
 from .schema import FILE, OP, ROW, UNLOGGED, Schema, is_unlogged, unlogged_names
 
 # %% auto #0
-__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'HIVE_NULL', 'LONGEST_VALUE', 'ESCAPED',
-           'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'last_true', 'chain_keys', 'Folding',
-           'Place', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult', 'newest_carrier',
-           'next_upsert', 'values_at', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs',
+__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'MOVED_OUT', 'HIVE_NULL', 'LONGEST_VALUE',
+           'ESCAPED', 'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'last_true', 'chain_keys',
+           'Folding', 'Place', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult',
+           'newest_carrier', 'next_upsert', 'values_at', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs',
            'first_deliveries', 'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_of', 'first_bad',
            'sequence_range', 'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
 
@@ -103,7 +103,10 @@ def chain_keys(
     return KeyChains(order, start, end, last_upsert, last_true(ops[order] == "D")[last_upsert])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-019
-WRITE, IS_INSERT, FIRST_OP, HAS_COLUMNS = "_cdc_write", "_cdc_is_insert", "_cdc_first_op", "_cdc_has_"  # see below
+WRITE = "_cdc_write"  # column of a batch: the row has values
+IS_INSERT = "_cdc_is_insert"  # the lake's values of the row are discarded
+FIRST_OP = "_cdc_first_op"  # of the first upsert: a U for a key that the lake does not have can be reported
+HAS_COLUMNS = "_cdc_has_"  # _cdc_has_0, …: which groups of columns are present
 
 
 @dataclass(frozen=True)
@@ -278,7 +281,8 @@ def is_folded(
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #c3df1b45
 IF_PRESENT = "if there"  # the first Op of a batch row that is applied only to a row of the lake
-MOVED_IN = "in"  # the first Op of a batch row that came from another key
+MOVED_IN = "in"  # the begin of a row's new key, and the first Op of a batch row that came from another key
+MOVED_OUT = "out"  # the end of its old key: a changed key comes as two changes
 
 
 def needs_row(first_op: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -288,7 +292,7 @@ def needs_row(first_op: pa.ChunkedArray) -> pa.ChunkedArray:
 # %% ../../notebooks/05_changes/05_fold.ipynb #4b420634
 def without_old_keys(changes: pa.Table) -> pa.Table:
     "The changes as the files have them, without the ends of old keys."
-    return changes.filter(pc.not_equal(changes[MOVE], "out")) if MOVE in changes.column_names else changes
+    return changes.filter(pc.not_equal(changes[MOVE], MOVED_OUT)) if MOVE in changes.column_names else changes
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #71e185c4
 def with_move_runs(
@@ -301,10 +305,8 @@ def with_move_runs(
     files, moved = changes[FILE].to_numpy()[order], moves[order]
     # A run matters only where it goes over the end of a file; inside of one, the file itself is the run.
     file_starts = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
-    segments, run_numbers = (
-        np.cumsum(~moved),
-        np.full(len(order), -1, np.int64),
-    )  # equal numbers: no other row lies between
+    segments = np.cumsum(~moved)  # equal numbers: no other row lies between
+    run_numbers = np.full(len(order), -1, np.int64)
     for file_start in file_starts[1:]:
         if moved[file_start] and moved[file_start - 1]:
             run_numbers[(segments == segments[file_start]) & moved] = segments[file_start]
@@ -342,7 +344,10 @@ def settle_moves(
     codes: np.ndarray,  # keys as numbers
     ranks: np.ndarray,  # of each change
 ) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
-    "Find the ends of keys that another row had taken before: in one file, or in one run of changed keys."
+    """Find the ends of keys that another row had taken before: in one file, or in one run of changed keys.
+
+    To swap two keys in one statement, Oracle and SQL Server let a row take a key that another has not left yet: then the
+    end belongs to the row that was there first, and must not remove the one that has just come."""
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
     order = np.lexsort((ranks, codes))
@@ -355,7 +360,7 @@ def settle_moves(
     # The table holds what came before, and is asked nothing about it.
     is_again = changes[KIND].to_numpy()[order] == "again"
     follows &= is_again | ~np.append(False, is_again[:-1])
-    ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == MOVED_IN)
+    ends = ~starts & follows & (moves == MOVED_OUT) & (np.append("", moves[:-1]) == MOVED_IN)
     # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
     in_pair = ends | np.append(ends[1:], False)
     previous = last_true(~in_pair)

@@ -22,6 +22,7 @@ from dmscdc.changes.fold import (
     HAS_COLUMNS,
     IS_INSERT,
     MOVED_IN,
+    MOVED_OUT,
     WRITE,
     BadChange,
     FileSequence,
@@ -162,7 +163,7 @@ def with_old_keys(
     keys = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}
     count = int(differ.sum())
     ends = {name: changes[name].take(updates[differ]) for name in changes.column_names} | keys
-    ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat("out", count)}
+    ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat(MOVED_OUT, count)}
     return pa.concat_tables([changes.append_column(MOVE, pa.array(moves, pa.string())), pa.table(ends)])
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-013

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import WELL, Verdict
 from .charts import OPERATIONS
@@ -23,8 +23,8 @@ from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'with_lines',
-           'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'bring_up_to_date']
+__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'LogLine', 'read_on', 'row_of',
+           'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'bring_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -51,18 +51,25 @@ def _fingerprint(content: bytes) -> str:
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-008
 @dataclass(frozen=True)
 class Reading:
-    "Lines of the run log, each with the offset after it, and the offset after the last."
+    "Lines of the run log, and the offset after the last."
 
     start: LogOffset
-    lines: list[tuple[tuple[int, int], dict[str, Any]]]
+    lines: list[LogLine]
     end: LogOffset
 
+# %% ../../notebooks/09_runs/08_index.ipynb #d388e3ae
+class LogLine(NamedTuple):
+    "A line of the run log."
+
+    end: tuple[int, int]  # piece and offset after it
+    run: dict[str, Any]  # its fields
+
 # %% ../../notebooks/09_runs/08_index.ipynb #d4e09e00
-def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[LogLine]:
     "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
         offset += len(raw)
-        yield from (((piece, offset), line) for line in read_lines(raw))
+        yield from (LogLine((piece, offset), line) for line in read_lines(raw))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #b92c7433
 def read_on(
@@ -71,7 +78,7 @@ def read_on(
 ) -> Reading | None:  # None: this is not the run log that was read before
     "All lines after an offset; a line that is still being written is left to the next reader."
     skip, end, is_known = min(BACK, start.offset), start, not start.offset
-    lines: list[tuple[tuple[int, int], dict[str, Any]]] = []
+    lines: list[LogLine] = []
     for piece, content in run_store.tail(start.piece, start.offset - skip):
         is_first = piece == start.piece
         if is_first and _fingerprint(content[:skip]) != start.before:
@@ -171,7 +178,9 @@ def without_closed(
     runs: dict[str, Any],  # the runs now
     written: dict[str, Any],  # the runs when the pages were written
 ) -> dict[str, Any]:
-    "A table's runs without those of full older pages, unless these pages have changed meanwhile."
+    """A table's runs without those of full older pages, unless these pages have changed meanwhile.
+
+    A full older page is closed: it changes no more, so that the file does not grow with every run."""
     count = max(0, len(written["rows"]) - PAGE) // PAGE
     if runs["closed"] != written["closed"] or runs["rows"][: count * PAGE] != written["rows"][: count * PAGE]:
         return runs
@@ -240,8 +249,10 @@ _Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; t
 def _add_lines(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
     "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
-    for _, line in (entry for entry in reading.lines if entry[0] > _upto(index)):
-        _add_line(index, line)
+    for line in reading.lines:
+        if line.end > _upto(index):
+            _add_line(index, line.run)
+    # A pass that has ended makes another list of them.
     if index["passes"] != passes:
         index["charts"] = draw(index["passes"], index["charts"])
     end = reading.end
@@ -276,9 +287,9 @@ class _LogNews:
 def _by_table(reading: Reading) -> dict[str, Reading]:
     "The lines of each table, without those of passes that found nothing to do."
     readings: dict[str, Reading] = {}
-    for entry in reading.lines:
-        if not _is_idle(entry[1]):
-            readings.setdefault(entry[1].get("table") or "", replace(reading, lines=[])).lines.append(entry)
+    for line in reading.lines:
+        if not _is_idle(line.run):
+            readings.setdefault(line.run.get("table") or "", replace(reading, lines=[])).lines.append(line)
     return readings
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
@@ -314,9 +325,17 @@ def table_of(
     return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
-def _grown(news: _LogNews, table: str, keep: int) -> tuple[dict[str, Any], list[str], bool]:
-    "Add the new lines to a table's file; its new content, the reports that go, and whether it has grown."
-    results: list[tuple[dict[str, Any], list[str], bool]] = []
+class _Grown(NamedTuple):
+    "What adding new lines to a table's file did."
+
+    runs: dict[str, Any]  # its new content
+    removed: list[str]  # names of the reports that go
+    has_grown: bool
+
+# %% ../../notebooks/09_runs/08_index.ipynb #cd97bd2c
+def _grow(news: _LogNews, table: str, keep: int) -> _Grown:
+    "Add the new lines to a table's file."
+    results: list[_Grown] = []  # of each attempt: the file may be another one by then
 
     def edit(before: bytes) -> bytes | None:
         runs = table_of(news.run_store, news.index, table, before)
@@ -324,7 +343,7 @@ def _grown(news: _LogNews, table: str, keep: int) -> tuple[dict[str, Any], list[
         if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(news.run_store, grown)
         shortened, removed = without_reports(grown, keep)
-        results.append((shortened, removed, shortened is not runs))
+        results.append(_Grown(shortened, removed, shortened is not runs))
         return None if shortened is runs else _encoded(shortened)
 
     news.run_store.revise(file_of(table, kind="json"), edit)
@@ -381,11 +400,11 @@ def bring_up_to_date(
         if spent > seconds:
             return tables[:number]  # the index stays as it was, so all lines are news again
         begun = time.monotonic()
-        written, removed, has_grown = _grown(news, table, keep if table else 0)
+        grown = _grow(news, table, keep if table else 0)
         write(run_store, news.index, table)
-        _close(news, table, written)
-        _remove(run_store, removed)  # last, when no page leads to them
-        spent += time.monotonic() - begun if has_grown else 0.0
+        _close(news, table, grown.runs)
+        _remove(run_store, grown.removed)  # last, when no page leads to them
+        spent += time.monotonic() - begun if grown.has_grown else 0.0
 
     def edit(before: bytes) -> bytes | None:
         stored = _parsed(before, news.index["ledger"])

@@ -136,9 +136,12 @@ def records(
             notebook = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
-    outputs = [output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])]
-    entries = [(*pair, output) for output in outputs for pair in output.get("data", {}).get(RECORD, {}).items()]
-    return {name: in_order(value, output.get("metadata", {}).get(RECORD, [])) for name, value, output in entries}
+    recorded = {}
+    for output in (output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])):
+        names = output.get("metadata", {}).get(RECORD, [])
+        for name, value in output.get("data", {}).get(RECORD, {}).items():
+            recorded[name] = in_order(value, names)
+    return recorded
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
 FORKER_DIED = "process that forks died"

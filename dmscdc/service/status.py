@@ -341,8 +341,9 @@ def _unused_transactions(
 # %% ../../notebooks/13_service/03_status.ipynb #a3441fa4
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
     "Files of DMS beside the tables that belong to none."
-    places = [str(place.root) for place in landing.places]
-    sentences = [". ".join(too_deep(places, str(place.root), path)) for place in landing.places for path in place.deep]
+    roots = [str(place.root) for place in landing.places]
+    deep = ((str(place.root), path) for place in landing.places for path in place.deep)
+    sentences = [". ".join(too_deep(roots, root, path)) for root, path in deep]
     rest_words = [f"{len(sentences) - 10:,} more folders hold files of DMS that lie too deep"] if sentences[10:] else []
     return [*sentences[:10], *rest_words]
 

@@ -36,7 +36,7 @@ from ...landing.advice import Advice
 from ...landing.files import for_shell
 
 # %% auto #0
-__all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'read_part', 'copy_piece', 'encode_copying', 'copy_numbers',
+__all__ = ['LARGE', 'Part', 'Copying', 'cut_file', 'cut', 'read_part', 'copy_piece', 'encode_copying', 'copy_numbers',
            'unmanaged_files', 'check_unmanaged', 'lake_footers', 'check_folders', 'cut_folders']
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-006
@@ -97,28 +97,31 @@ def cut_file(
     return parts
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-008
-SMALL = 0.25  # part of the target size from which a load file is not mixed with others
+LARGE = 0.25  # part of the target size from which a load file is not mixed with others
 
 
 def cut(
     footers: Sequence[Footer],  # of the load files, in their order
     urls: Mapping[str, str],  # path below the table's folder -> where it lies
-    load_number: int,  # of the load
+    load_number: int,
     target_bytes: int,  # of a piece, before compression
 ) -> list[tuple[Part, ...]]:  # pieces; each becomes a lake file, or a few
     "Pieces of a load set: parts of large files, and small files together."
     pieces: list[tuple[Part, ...]] = []
-    piece_bytes = target_bytes  # of small files collected so far; so many that the first begins a piece
+    piece_bytes = target_bytes  # of the last piece; a full one, so that the first file begins another
     for footer in footers:
         parts = cut_file(footer, urls[footer.path], f"{footer.path}#{load_number}", target_bytes)
         # DMS mostly unloads in key order. A large file is never mixed with others, so that each lake file has a narrow
         # range of keys, and later changes touch few files.
-        if footer.bytes >= SMALL * target_bytes:
-            pieces, piece_bytes = pieces + [(part,) for part in parts], target_bytes
+        if footer.bytes >= LARGE * target_bytes:
+            pieces += [(part,) for part in parts]
+            piece_bytes = target_bytes
         elif piece_bytes + footer.bytes > target_bytes:
-            pieces, piece_bytes = pieces + [tuple(parts)], footer.bytes
+            pieces.append(tuple(parts))
+            piece_bytes = footer.bytes
         else:
-            pieces[-1], piece_bytes = pieces[-1] + tuple(parts), piece_bytes + footer.bytes
+            pieces[-1] += tuple(parts)
+            piece_bytes += footer.bytes
     return [piece for piece in pieces if piece]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-013

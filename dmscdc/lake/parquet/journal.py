@@ -251,9 +251,8 @@ def _publish_files(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
     store, folder, staging = journal.store, journal.folder, journal.staging_folder
     names = set(_below(store, folder))
-    missing = [
-        file for file in entry.added if file.name not in names
-    ]  # if the staged file is gone too, somebody has copied it
+    # If the staged file of a missing one is gone too, somebody has copied it meanwhile.
+    missing = [file for file in entry.added if file.name not in names]
     _in_parallel(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
     _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in names})
 
@@ -269,15 +268,20 @@ def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # name
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
 def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
-    own_staged, store, staging = {file.aside for file in entry.added}, journal.store, journal.staging_folder
+    store, staging = journal.store, journal.staging_folder
     if not store.marks:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
-    undeleted = () if store.marks else own_staged
-    outdated = [name for name in names if staging_number(name) < entry.number + (name not in undeleted)]
-    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in outdated])
+    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in _outdated(journal, entry, names)])
     store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
+
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #14c4dbb8
+def _outdated(journal: TransactionLog, entry: Entry, names: Iterable[str]) -> list[str]:
+    "Staged files up to an entry: no commit can need them once its own files are published."
+    # A store that does not mark what it deletes was told above to delete the entry's own files.
+    own = set() if journal.store.marks else {file.aside for file in entry.added}
+    return [name for name in names if staging_number(name) < entry.number + (name not in own)]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-033
 def _some(names: list[str]) -> str:
@@ -311,7 +315,8 @@ def recover(
     # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    foreign_names, foreign_staged = [name for name in names if commit_of(name) is None], _delete_staged(journal, entry)
+    foreign_staged = _delete_staged(journal, entry)
+    foreign_names = [name for name in names if commit_of(name) is None]
     return _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #1cd7e572
@@ -321,17 +326,14 @@ def inspect(
     "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
     if entry is None:
         return [], False
-    present, staged_names = (
-        set(_below(journal.store, journal.folder)),
-        set(_below(journal.store, journal.staging_folder)),
-    )
-    listed, own_staged = {file.name for file in entry.files}, {file.aside for file in entry.added}
+    present = set(_below(journal.store, journal.folder))
+    staged_names = set(_below(journal.store, journal.staging_folder))
+    listed = {file.name for file in entry.files}
     copied = {file.name for file in entry.added if file.aside in staged_names}
     if missing := sorted(listed - present - copied):
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strays = [name for name in present - listed if (commit_of(name) or entry.number + 1) <= entry.number]
-    undeleted = () if journal.store.marks else own_staged
-    outdated = [name for name in staged_names if staging_number(name) < entry.number + (name not in undeleted)]
+    outdated = _outdated(journal, entry, staged_names)
     removed = present & set(entry.removes)
     foreign_names = sorted(name for name in present if commit_of(name) is None)
     foreign_staged = sorted(name for name in staged_names if staging_number(name) == float("inf"))

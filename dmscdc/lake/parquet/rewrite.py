@@ -53,11 +53,11 @@ class Unit:
     "Files of one partition that become one, or are left alone."
 
     files: tuple[str, ...]  # their addresses
-    names: tuple[str, ...]  # what the journal calls them
-    folder: str  # partition folders below the table, "" without partitions
-    values: tuple[str | None, ...]  # the partition's values as text
-    low: tuple  # the smallest value of each key column, None where unknown
-    high: tuple  # the largest
+    names: tuple[str, ...] = ()  # what the journal calls them
+    folder: str = ""  # partition folders below the table, "" without partitions
+    values: tuple[str | None, ...] = ()  # the partition's values as text
+    low: tuple = ()  # the smallest value of each key column, None where unknown
+    high: tuple = ()  # the largest
     force: bool = False  # write even if no row changes: columns changed, or small files are merged
     rows: tuple[int, ...] = ()  # of each file by the journal; () if unknown
     sizes: tuple[int, ...] = ()  # bytes of each file, likewise
@@ -103,7 +103,7 @@ def load_work(url: str) -> Work:
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #2ab8d9b2
 def _work(stored: dict[str, Any]) -> Work:
-    "Convert a list from JSON."
+    "A `Work` from its JSON."
     stored = _tuples(stored)
     return Work(**{**stored, "units": tuple(Unit(**unit) for unit in stored["units"])})
 
@@ -215,17 +215,15 @@ def match(
 ) -> np.ndarray:  # for each row the batch row of its key, -1 for none
     "Find each row's key in the batch."
     row_codes, batch_codes = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
-    for k in keys:
-        columns = [comparable(table[k]) for table in (rows, batch)]
-        values = pc.unique(columns[1])
-        row_codes, batch_codes = (
-            _next_code(code, column, values) for code, column in zip((row_codes, batch_codes), columns)
-        )
+    for key in keys:
+        batch_column = comparable(batch[key])
+        values = pc.unique(batch_column)
+        row_codes = _next_code(row_codes, comparable(rows[key]), values)
+        batch_codes = _next_code(batch_codes, batch_column, values)
         # The codes are made dense again, so that many key columns do not overflow.
         dense = pc.unique(batch_codes)
-        row_codes, batch_codes = (
-            pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, batch_codes)
-        )
+        row_codes = pc.index_in(row_codes, value_set=dense).cast(pa.int64())
+        batch_codes = pc.index_in(batch_codes, value_set=dense).cast(pa.int64())
     return pc.fill_null(pc.index_in(row_codes, value_set=batch_codes), -1).to_numpy()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #29d8dae3
@@ -307,17 +305,17 @@ def _write_lake(
     size: int,  # bytes that the unit's files had
 ) -> list[str]:
     "Writes a unit's rows to staged files; returns names below the staging folder."
-    rows, names = rows if work.keeps_partition else rows.drop_columns(list(work.partition)), []
+    rows = rows if work.keeps_partition else rows.drop_columns(list(work.partition))
+    types = {work.op_column: "string", **work.types}
+    names: list[str] = []
     pieces = max(1, round(size / work.target_bytes), -(-rows.nbytes // IN_MEMORY)) if rows.num_rows else 0
-    for part in range(pieces):
-        low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
+    for number in range(pieces):
+        low, high = rows.num_rows * number // pieces, rows.num_rows * (number + 1) // pieces
         # The name is new each time, because Spark may run a task twice.
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
         url = f"{work.staging}/{names[-1]}"
-        part = as_stored(rows.slice(low, high - low), work.op_column)
-        write_table(
-            part, url, {work.op_column: "string", **work.types}, unique_columns(work.keys), dict(work.field_ids)
-        )
+        piece = as_stored(rows.slice(low, high - low), work.op_column)
+        write_table(piece, url, types, unique_columns(work.keys), dict(work.field_ids))
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
@@ -560,10 +558,6 @@ def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:
         part = rows.take(indices)
         yield hive_folder(work.partition, [scalar_text(part[name][0]) for name in work.partition]), part
 
-# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #91375722
-#| export
-
-
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #bae88796
 def insert(
     piece: int,
@@ -574,7 +568,7 @@ def insert(
     work, first_moved = inserting.work, (piece - len(inserting.pieces)) * _MOVED
     is_new = piece < len(inserting.pieces)
     files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first_moved : first_moved + _MOVED]
-    home = Unit(files, (), "", (), (), ())
+    home = Unit(files)
     adds: list[str] = []
     rows = fresh_rows(files[0], inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
     size = _size(home)

@@ -240,6 +240,7 @@ def _gather(
 def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     "Numbers of batch rows by their effect."
     deletes = batch.folded.keys - batch.folded.writes
+    # A delete without a matching row changes nothing.
     idle = deletes - (done.hits - done.writes)
     return {
         "inserted": batch.folded.writes - done.writes,
@@ -341,7 +342,7 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
 def _stage_packed(
     table: TaskTable, spark: SparkSession, transaction: Transaction, nan_files: Sequence[LakeFile]
 ) -> ParquetCommit:
-    "The same rows in fewer files, and in others in place of `more`."
+    "The same rows in fewer files, and in new ones where readers of the old ones would miss NaN."
     clock = Stopwatch()
     staging = StagingDir(table.journal, transaction)
     head = table.base_of(transaction)
@@ -397,7 +398,8 @@ def _left_there(table: ParquetTable) -> set[str]:
     "Files that the first commit removes: those of a lost journal, and for a lake of 2019 files of others."
     journal = table.journal
     names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
-    return {name for name in names if commit_of(name)}.union(table.unmanaged_files() * table.inherits)
+    others = table.unmanaged_files() if table.inherits else []
+    return {name for name in names if commit_of(name)}.union(others)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
 def stage_rows(

@@ -160,7 +160,9 @@ def in_partitions(
     # For a random key, like a UUID, the bounds of a file span all keys; the partitions of the batch's keys leave files
     # alone.
     selected = list(files)
-    for index, column in layout.items() if sum(file.rows for file in batch) <= _MOST_KEYS else ():
+    if sum(file.rows for file in batch) > _MOST_KEYS:
+        return selected
+    for index, column in layout.items():
         source = expression(column.of)
         if source and source.column in keys:
             base = source.column
@@ -170,7 +172,8 @@ def in_partitions(
     return selected
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-023
-SMALL, MANY = 0.25, 8  # a file below this part of the target size is small; so many of them are merged
+SMALL = 0.25  # a file below this part of the target size is small
+MANY = 8  # so many small ones are merged
 
 
 def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[tuple, list[LakeFile]]:
@@ -215,13 +218,20 @@ def unit(
     force: bool,  # write even when no row changes
 ) -> Unit:
     "Files of one partition as the tasks know them."
-    sample_file, unknown = group[0], (None,) * len(group[0].low)
-    urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
-    names, folder = tuple(file.name for file in group), journal.folder_of(sample_file)
+    first = group[0]
     # The bounds of files that are merged are not needed: such a unit is written whatever the batch has.
-    low, high = (sample_file.low, sample_file.high) if len(group) == 1 else (unknown, unknown)
-    rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
-    return Unit(urls, names, folder, sample_file.values, low, high, force, rows, sizes)
+    unknown = None if len(group) == 1 else (None,) * len(first.low)
+    return Unit(
+        files=tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group),
+        names=tuple(file.name for file in group),
+        folder=journal.folder_of(first),
+        values=first.values,
+        low=unknown or first.low,
+        high=unknown or first.high,
+        force=force,
+        rows=tuple(file.rows for file in group),
+        sizes=tuple(file.bytes for file in group),
+    )
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #1eed892b
 LARGEST = 256 << 20  # bytes of a file of another program that a task writes again
