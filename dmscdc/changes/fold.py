@@ -346,8 +346,8 @@ def settle_moves(
 ) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
     """Find the ends of keys that another row had taken before: in one file, or in one run of changed keys.
 
-    To swap two keys in one statement, Oracle and SQL Server let a row take a key that another has not left yet: then the
-    end belongs to the row that was there first, and must not remove the one that has just come."""
+    To swap two keys in one statement, Oracle and SQL Server let a row take a key that another has not left yet. Then
+    the end belongs to the row that was there first, and must not remove the one that has just come."""
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
     order = np.lexsort((ranks, codes))

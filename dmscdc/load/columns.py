@@ -59,7 +59,8 @@ def _check_partition(task: TableContext, schema: Schema, column: str) -> None:
     if room < LONGEST_VALUE:  # the first row with a long value would be refused, and the load with it
         raise Refused(
             f"{task.table}: the name of the partition column {column[:40]}… leaves {max(room, 0)} bytes of a folder's "
-            f"name to its values; {LONGEST_VALUE} were expected, which a decimal may need, and 26 of them a null. {advice}"
+            f"name to its values; {LONGEST_VALUE} were expected, which a decimal may need, and 26 of them a null. "
+            f"{advice}"
         )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #240e88dc

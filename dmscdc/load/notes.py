@@ -48,7 +48,8 @@ def note_unproven(task: TableContext, before: Position, batch: Batch, files: Seq
         return ""
     rows = count(batch.folded.without_sequence, "row")
     return (
-        f"{rows} of {some(files)} {'has' if batch.folded.without_sequence == 1 else 'have'} no change sequence of the time of "
+        f"{rows} of {some(files)} {'has' if batch.folded.without_sequence == 1 else 'have'} no change sequence of the "
+        "time of "
         "the file, which the changes before had; the names of files decided. Look whether the rule of the task that "
         "adds it is still there, or whether the task was resumed from months before. A load by DMS, taken now, makes "
         "it certain"
@@ -65,7 +66,8 @@ def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
     if not late or not batch.folded.overlapping_keys or _is_proven(batch):
         return ""
     return (
-        f"late file {late[0].path} met {count(batch.folded.overlapping_keys, 'key')} that newer files had changed; by file names "
+        f"late file {late[0].path} met {count(batch.folded.overlapping_keys, 'key')} that newer files had changed; by "
+        "file names "
         f"the newer ones won. No change sequence proves it. A reload makes it certain: "
         f"{Advice.RELOAD(task.table)}"
     )

@@ -170,7 +170,7 @@ class Servers:
         self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
     def address(self, format: str) -> SparkAddress:
-        "The address of a format's server, which is started first. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
+        "A format's server, started where none runs. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
         if self.classic or self.remote:
             return SparkAddress(self.remote or "")
         with self.lock:
