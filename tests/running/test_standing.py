@@ -33,11 +33,11 @@ SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.p
 
 LOADS_HALF = """
 from dataclasses import replace
-from dmscdc.load.initial import after_load
+from dmscdc.load.initial import position_of_load
 table_state = load_state(open_state(state), TableRef.parse(table), lake)
 plan = plan_state(table_state, open_landing(landing), settle)
-done = table_state.lake.commit_position(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
-open_state(state).save_position(table_state.item.table, after_load(plan), done.commit.number, table_state.item.commit)
+done = table_state.lake.commit_position(Transaction(table_state.head, position_of_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
+open_state(state).save_position(table_state.item.table, position_of_load(plan), done.commit.number, table_state.item.commit)
 """
 
 
