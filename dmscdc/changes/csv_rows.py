@@ -237,6 +237,7 @@ def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
         spread = pa.array(places, mask=places < 0)
         arrays = [values.take(spread) for values in arrays]
         masks = {name: mask.take(spread) for name, mask in masks.items()}
+    # Last: until here the numbers of rows count from what earlier batches had.
     reading.written += len(places)
     return _corrected(reading, arrays, masks)
 

@@ -351,16 +351,9 @@ def settle_moves(
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
     order = np.lexsort((ranks, codes))
-    moves, ops, files = (changes[name].to_numpy()[order] for name in (MOVE, OP, FILE))
-    runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
+    moves, ops = (changes[name].to_numpy()[order] for name in (MOVE, OP))
     starts = np.diff(codes[order], prepend=-1) != 0
-    # One statement may take a key before the row that had it has left: such a pair lies in one file, or in one run.
-    follows = np.append(False, files[1:] == files[:-1])
-    follows |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
-    # The table holds what came before, and is asked nothing about it.
-    is_again = changes[KIND].to_numpy()[order] == "again"
-    follows &= is_again | ~np.append(False, is_again[:-1])
-    ends = ~starts & follows & (moves == MOVED_OUT) & (np.append("", moves[:-1]) == MOVED_IN)
+    ends = ~starts & _follows(changes, order) & (moves == MOVED_OUT) & (np.append("", moves[:-1]) == MOVED_IN)
     # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
     in_pair = ends | np.append(ends[1:], False)
     previous = last_true(~in_pair)
@@ -374,6 +367,18 @@ def settle_moves(
     first_ops[order] = np.where(is_lone, IF_PRESENT, np.where(moves == MOVED_IN, MOVED_IN, ops))
     column = changes.column_names.index(MOVE)
     return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), is_valid
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #74916804
+def _follows(changes: pa.Table, order: np.ndarray) -> np.ndarray:  # by position in the order
+    "Which changes may be of one statement with the change before them."
+    files = changes[FILE].to_numpy()[order]
+    runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
+    # One statement may take a key before the row that had it has left: such a pair lies in one file, or in one run.
+    follows = np.append(False, files[1:] == files[:-1])
+    follows |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
+    # The table holds what came before, and is asked nothing about it.
+    is_again = changes[KIND].to_numpy()[order] == "again"
+    return follows & (is_again | ~np.append(False, is_again[:-1]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(

@@ -42,6 +42,11 @@ class ReadOptions:
     unlogged: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
     renamed: tuple[str, ...] = ()  # columns that got another name, in either format: old, new, old, new, in order
 
+    @property
+    def renamings(self) -> Iterable[tuple[str, str]]:
+        "Old and new names of columns, in order."
+        return zip(self.renamed[::2], self.renamed[1::2])
+
 # %% ../../notebooks/05_changes/10_options.ipynb #67b192d3
 def is_csv(path: str) -> bool:
     "Whether a file is CSV, by its name."
@@ -157,7 +162,6 @@ def in_words(
 ) -> str:
     "Options as a plan tells them."
     nulls = " or ".join(repr(text) if text else "an empty field" for text in options.nulls)
-    renamed = zip(options.renamed[::2], options.renamed[1::2])
     words = [
         _columns_in_words(options, paths),
         "a header" if options.header and options.columns else "",
@@ -166,6 +170,6 @@ def in_words(
         f"{nulls} for null",
         f"{options.marker!r} for a value that was not logged" if options.marker else "",
         "every row of a change file an insert" if options.inserts else "",
-        " and ".join(f"{before} as {after}" for before, after in renamed),
+        " and ".join(f"{before} as {after}" for before, after in options.renamings),
     ]
     return ", ".join(filter(None, words))

@@ -134,7 +134,8 @@ def _position_and_note(
     "Where the table stands once the load is committed."
     position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
-    return put_aside(task, position, head, Position(), (), quarantined)
+    # Nothing that was put aside before the load still is.
+    return put_aside(task, position, head, before=Position(), paths=(), rows=quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
 def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:

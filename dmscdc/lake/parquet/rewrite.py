@@ -442,19 +442,18 @@ def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np
     return has_moved & ~_flag(new, IS_INSERT) & differs(stored, after, source)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #da393ae3
-def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
+def _count_and_stage(
+    stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work
+) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
     write = _flag(new, WRITE)
     is_idle = ~differs(stored, after, work.names) & ~removed
-    deleted_marks = [pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after)]
-    is_same = (
-        ~differs(stored, after, [name for name in work.names if name not in (OP, FILE, ROW)])
-        & (deleted_marks[0] == deleted_marks[1])
-        & ~removed
-    )
+    was_marked, is_marked = (pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after))
+    source = [name for name in work.names if name not in (OP, FILE, ROW)]
+    is_same = ~differs(stored, after, source) & (was_marked == is_marked) & ~removed
     is_upsert = write & ~needs_row(new[FIRST_OP]).to_numpy()
     is_moved = differs(stored, after, work.partition) & ~removed
-    is_deleted = removed | (deleted_marks[1] & ~deleted_marks[0])
+    is_deleted = removed | (is_marked & ~was_marked)
     is_patch = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
     counts = {"writes": is_upsert, "patches": is_patch, "moves": is_moved, "gone": removed}
     counts["clashes"] = _clashes(stored, new, after, work)
@@ -487,7 +486,7 @@ def rewrite(
     assert batch is not None  # without a batch no row is hit, and none is replaced
     stored, new = _decoded(rows.take(matched)), batch.take(batch_index[matched])
     after, removed = apply_rows(stored, new, work)
-    done = replace(done, **_counts_of(stored, new, after, removed, work))
+    done = replace(done, **_count_and_stage(stored, new, after, removed, work))
     done = replace(done, sample=changed_rows(stored, after, removed, work, sample_size))
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(matched) and not len(stale) and not unit.force:

@@ -96,7 +96,7 @@ def _to_work(
     transaction = staging.transaction
     return Work(
         batch.url,
-        staging.path,
+        staging.files_dir,
         staging.facts_dir,
         staging.prefix,
         schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
@@ -349,7 +349,7 @@ def _stage_packed(
     assert head  # only a table that holds files is packed
     work = Work(
         "",
-        staging.path,
+        staging.files_dir,
         staging.facts_dir,
         staging.prefix,
         schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
@@ -505,7 +505,7 @@ class ParquetTable:
         return plain_files(self.journal, None if number is None else self._listing(number))
 
     def staging_dir(self, transaction: Transaction) -> str:
-        return StagingDir(self.journal, transaction).path
+        return StagingDir(self.journal, transaction).files_dir
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         return read_entry(spark, self.journal, self._listing(self.journal.newest() if number is None else number))

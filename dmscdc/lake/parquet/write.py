@@ -274,7 +274,7 @@ class StagingDir:
         return self.journal.store.path(f"{self.journal.staging_folder}/{self.prefix}")
 
     @property
-    def path(self) -> str:
+    def files_dir(self) -> str:
         "Where its new files are written: in the table's folder, if readers go by a log."
         return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.attempt_dir
 
@@ -286,7 +286,7 @@ class StagingDir:
     def describe(self, staged_name: str, name: str) -> LakeFile:
         "The journal's record of a file of this attempt, from its footer, with one small read."
         return lake_file_of(
-            f"{self.path}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
+            f"{self.files_dir}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3c89dc0d
@@ -349,7 +349,7 @@ def copy_staged(
     "Copy pieces of files to staged files, one task each."
     schema = tuple((column.name, column.type) for column in lake_columns(staging.transaction.schema))
     copying = Copying(
-        staging.path,
+        staging.files_dir,
         staging.prefix,
         schema,
         staging.transaction.key,
@@ -417,7 +417,7 @@ def check_adopted(
     transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
     if transaction.key and adds:
         staged_places = {
-            staging.path: [
+            staging.files_dir: [
                 staging.journal.store.path(f"{staging.journal.staging_folder}/{file.aside}") for file in adds
             ]
         }
