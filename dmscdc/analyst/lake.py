@@ -18,7 +18,7 @@ from ..errors import UnknownTable, Verdict
 from ..landing.advice import in_python
 from ..landing.files import TableRef
 from ..service.config import Config, nearest_config, read_config
-from ..service.status import check_here, read_statuses, status_row
+from ..service.status import check_known, read_statuses, status_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ class Lake:
         name: str,  # schema.table; the table alone where only one schema has it
     ) -> Table:
         ref = TableRef.parse(name if "." in name else self._full_name(name))
-        check_here(self.config, ref)
+        check_known(self.config, ref)
         return Table(str(ref), self.config, self._spark)
 
     def _full_name(self, table: str) -> str:

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,12 +24,13 @@ from ..errors import Unreadable
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['MARKED', 'Skipped', 'TEXT', 'Fields', 'unmarked', 'opened', 'without_first', 'read_rows', 'head_of']
+__all__ = ['MARK_PATTERN', 'MAX_TEXT', 'Skipped', 'Fields', 'unmarked', 'opened', 'SkippedRow', 'without_first', 'read_rows',
+           'first_fields']
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #df403795
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
 _MARK = 0xFDD0  # sixteen code points from here on are never characters (Unicode, noncharacters)
-MARKED = f"[{chr(_MARK)}-{chr(_MARK + 15)}]"  # half of a byte that is not UTF-8
+MARK_PATTERN = f"[{chr(_MARK)}-{chr(_MARK + 15)}]"  # half of a byte that is not UTF-8
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
@@ -46,7 +48,7 @@ codecs.register_error("dmscdc-mark", _mark)
 def unmarked(text: str) -> str:  # bytes that are not UTF-8 as \xff
     "A text of the file as a person reads it."
     as_hex = lambda pair: f"\\x{(ord(pair[0][0]) - _MARK) * 16 + ord(pair[0][1]) - _MARK:02x}"
-    return re.sub(MARKED * 2, as_hex, text)
+    return re.sub(MARK_PATTERN * 2, as_hex, text)
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #87d8dd53
 class _Utf8(io.RawIOBase):
@@ -98,15 +100,25 @@ def _check_quotes(path: str, options: ReadOptions, count: int) -> None:
         )
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #a1caed69
-Skipped = dict[int, tuple[int, str]]  # rows of another length: number in the file, from 1 -> its fields, its text
-TEXT = 2_000  # characters of a bad row that are kept
+MAX_TEXT = 2_000  # characters of a bad row that are kept
 
 
+@dataclass(frozen=True)
+class SkippedRow:
+    "A row with more or fewer fields than the layout has."
+
+    fields: int
+    text: str  # its beginning
+
+
+Skipped = dict[int, SkippedRow]  # by their numbers in the file, from 1
+
+# %% ../../notebooks/05_changes/11_csv_file.ipynb #c052cf2e
 def _reader(file: Any, options: ReadOptions, fields: int, block: int, skipped: Skipped) -> pacsv.CSVStreamingReader:
     "pyarrow's reader, in order; a value is its bytes, or null."
 
     def skip(row: pacsv.InvalidRow) -> str:
-        skipped[row.number] = row.actual_columns, row.text[:TEXT]
+        skipped[row.number] = SkippedRow(row.actual_columns, row.text[:MAX_TEXT])
         return "skip"
 
     names = [f"f{i}" for i in range(fields)]
@@ -130,7 +142,7 @@ def _reader(file: Any, options: ReadOptions, fields: int, block: int, skipped: S
     return pacsv.open_csv(file, reading, parsing, converting)
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #7cd2c833
-_BLOCKS = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
+_BLOCK_SIZES = (1 << 20, 1 << 26)  # bytes read at a time; a row must fit
 _NO_ROWS, _TOO_LONG = "Empty CSV file", "straddling object"  # of pyarrow's errors
 
 
@@ -160,8 +172,8 @@ def read_rows(
     skipped: Skipped,  # receives the rows with more or fewer fields
 ) -> Iterator[pa.RecordBatch]:
     "The rows of a file, some at a time: bytes or nulls. Raises `Unreadable`."
-    yielded = 0  # rows that a smaller block has yielded
-    for block in _BLOCKS:
+    yielded = 0  # rows that a smaller block has yielded: with a larger one the file is read from its begin again
+    for block in _BLOCK_SIZES:
         parsed = 0
         try:
             for batch in _read(url, path, options, fields, skipped, block):
@@ -176,21 +188,21 @@ def read_rows(
                 return
             if _TOO_LONG not in cause:
                 raise
-            if block == _BLOCKS[-1]:
+            if block == _BLOCK_SIZES[-1]:
                 raise Unreadable(f"{path}: a row is longer than {block >> 20} MiB. {WAY}") from error
             yielded = parsed
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #d281fb69
 Fields = tuple[str | None, ...]
-_HEADS = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next where no row ends in them
+_HEAD_SIZES = (1 << 16, 1 << 22, 1 << 26)  # bytes of a file's beginning; the next where no row ends in them
 
 
-def head_of(url: str, path: str, options: ReadOptions) -> list[Fields]:
+def first_fields(url: str, path: str, options: ReadOptions) -> list[Fields]:
     "The first rows of a file. Raises `Unreadable`."
     # Python refuses longer fields than 128 KiB otherwise, and rows hold LOBs.
-    csv.field_size_limit(_HEADS[-1])
+    csv.field_size_limit(_HEAD_SIZES[-1])
     quoting: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
-    for size in _HEADS:
+    for size in _HEAD_SIZES:
         with in_file_words(path), opened(url, path) as file:
             data = file.read(size)
         text = io.StringIO(data.decode("utf-8-sig", "dmscdc-mark"), newline="")

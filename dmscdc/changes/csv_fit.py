@@ -19,7 +19,7 @@ from .read import BEFORE_IMAGE, OPS, SEQUENCE, is_sequence
 from .schema import OP, STANDARD, Column, Schema
 
 # %% auto #0
-__all__ = ['SEEN', 'layouts', 'Misfits', 'Fit', 'as_bytes', 'added_misfits', 'fit_of']
+__all__ = ['SAMPLE_ROWS', 'layouts', 'Misfits', 'Fit', 'as_bytes', 'added_misfits', 'fit_of']
 
 # %% ../../notebooks/05_changes/12_csv_fit.ipynb #05466c75
 def _type_of(name: str, types: Mapping[str, str]) -> str:
@@ -47,8 +47,8 @@ def layouts(
                 yield (*before, *columns, *(Column(name, _type_of(name, types)) for name in end))
 
 # %% ../../notebooks/05_changes/12_csv_fit.ipynb #d292f539
-_STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
-SEEN = 200  # rows by which fields are told apart
+_COMMIT_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
+SAMPLE_ROWS = 200  # rows by which fields are told apart
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def added_misfits(name: str, raw: pa.Array, options: ReadOptions, types: Mapping
     if name in types or name.startswith(BEFORE_IMAGE):
         return None
     is_time = name == options.timestamp
-    fits = pc.match_substring_regex(raw, _STAMP if is_time else SEQUENCE)
+    fits = pc.match_substring_regex(raw, _COMMIT_TIME if is_time else SEQUENCE)
     # A column that a person has named may hold anything, but once it holds a change sequence it is one.
     if is_time or name.upper() == STANDARD or name in options.more and pc.any(fits).as_py():
         misfits = pc.and_(pc.is_valid(raw), pc.invert(pc.fill_null(fits, True)))
@@ -114,17 +114,17 @@ def fit_of(
     "How rows of a file fit a layout."
     types = {column.name: column.type for column in columns}
     has_op = sum(column.name == OP for column in layout) == 1 and layout[0].name == OP
-    misfits, is_possible = np.zeros(len(rows), bool), True
-    for place, (column, values) in enumerate(zip(layout, zip(*rows))):
-        if has_op and place == 0:
-            odd = np.array([value not in OPS for value in values])
+    has_misfit, is_possible = np.zeros(len(rows), bool), True
+    for index, (column, values) in enumerate(zip(layout, zip(*rows))):
+        if has_op and index == 0:
+            is_misfit = np.array([value not in OPS for value in values])
         else:
-            odd = _misfits_of(column, values, options, types)
+            is_misfit = _misfits_of(column, values, options, types)
         # A damaged row or two make no layout impossible.
-        if column not in columns and 2 * odd.sum() > len(rows):
+        if column not in columns and 2 * is_misfit.sum() > len(rows):
             is_possible = False
         # A column of the source is no change sequence: the definition has a column that a rule adds.
         if column in columns and name and all(is_sequence(value, "", name) for value in values):
             is_possible = False
-        misfits |= odd
-    return Fit(layout, is_possible, int(misfits.sum()))
+        has_misfit |= is_misfit
+    return Fit(layout, is_possible, int(has_misfit.sum()))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .csv_file import Fields
-from .csv_fit import SEEN, fit_of, layouts
+from .csv_fit import SAMPLE_ROWS, fit_of, layouts
 from .csv_refusals import no_layout, no_names, other_delimiter, two_layouts
 from .options import ReadOptions, is_change_file, version_at
 from .read import BEFORE_IMAGE, OPS
@@ -22,7 +22,7 @@ from ..landing.files import for_shell
 __all__ = ['CsvLayout', 'layout_of']
 
 # %% ../../notebooks/05_changes/14_csv_layout.ipynb #d4c0f315
-_MANY = 10  # so many rows that do not fit, more than half of them, and the definition is that of other files
+_MANY_MISFITS = 10  # so many rows that do not fit, more than half of them, and the definition is that of other files
 
 
 def _by_place(table: str, path: str, options: ReadOptions, rows: Sequence[Fields]) -> Schema:
@@ -33,11 +33,11 @@ def _by_place(table: str, path: str, options: ReadOptions, rows: Sequence[Fields
     lengths = [len(row) for row in rows]
     # Damaged rows are longer or shorter, but most are whole.
     length = max({len(layout) for layout in candidates} & set(lengths), key=lengths.count, default=0)
-    usual = [row for row in rows if len(row) == length][:SEEN]
+    usual = [row for row in rows if len(row) == length][:SAMPLE_ROWS]
     name = path.rpartition("/")[2] if is_change else ""
     fits = [fit_of(layout, columns, options, usual, name) for layout in candidates if len(layout) == length]
     fits = sorted((fit for fit in fits if fit.is_possible), key=lambda fit: fit.misfits)
-    if not fits or _MANY <= fits[0].misfits and 2 * fits[0].misfits > len(usual):
+    if not fits or _MANY_MISFITS <= fits[0].misfits and 2 * fits[0].misfits > len(usual):
         raise no_layout(table, path, options, usual or rows, fits[0].layout if fits else None)
     # A value under the wrong name is worse than none.
     if len(fits) > 1 and fits[0].misfits == fits[1].misfits:

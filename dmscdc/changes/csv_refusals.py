@@ -9,9 +9,9 @@ import re
 from collections.abc import Container, Sequence
 
 from .csv_file import Fields
-from .csv_fit import SEEN, Misfits, added_misfits, as_bytes, fit_of, layouts
+from .csv_fit import SAMPLE_ROWS, Misfits, added_misfits, as_bytes, fit_of, layouts
 from .csv_values import typed
-from .options import ReadOptions, is_change_file, valid_from, version_at
+from .options import ReadOptions, is_change_file, valid_from_words, version_at
 from .read import OPS, is_sequence
 from .schema import STANDARD, Schema
 from ..errors import Nameless, Unreadable
@@ -92,7 +92,7 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
 
     def fits(layout: Schema, columns: Schema) -> bool:
         is_as_long = all(len(layout) == len(row) for row in rows)
-        return is_as_long and fit_of(layout, columns, options, rows[:SEEN]).is_perfect
+        return is_as_long and fit_of(layout, columns, options, rows[:SAMPLE_ROWS]).is_perfect
 
     # What a person would try: a file of inserts, then every other version.
     without_op = [layout[1:] for layout in layouts(options, version.columns, is_change)]
@@ -104,7 +104,7 @@ def _would_fit(table: str, options: ReadOptions, path: str, rows: Sequence[Field
     for since, columns in (("", options.columns), *options.versions):
         candidates = layouts(options, columns, is_change) if since != version.since else ()
         if any(fits(layout, columns) for layout in candidates):
-            return f" The definition {valid_from(since)} would fit ({len(columns)} columns)."
+            return f" The definition {valid_from_words(since)} would fit ({len(columns)} columns)."
     return ""
 
 # %% ../../notebooks/05_changes/13_csv_refusals.ipynb #44f8b2ed
@@ -151,7 +151,7 @@ def no_layout(
     "The error for a file that its version of the definition does not fit."
     is_change = is_change_file(path)
     version = version_at(options, path)
-    valid = f", {valid_from(version.since)}," if options.versions else ""
+    valid = f", {valid_from_words(version.since)}," if options.versions else ""
     names = ", ".join(column.name for column in version.columns)
     definition = f"the table's definition{valid} has {len(version.columns)} columns ({names})"
     shortest = min(map(len, rows))

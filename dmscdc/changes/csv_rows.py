@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .corrections import current_names, lacks_op, may_lack_values, with_op, with_unavailable
-from .csv_file import MARKED, TEXT, Skipped, head_of, opened, read_rows, unmarked, without_first
+from dmscdc.changes.csv_file import (
+    MARK_PATTERN,
+    MAX_TEXT,
+    Skipped,
+    first_fields,
+    opened,
+    read_rows,
+    unmarked,
+    without_first,
+)
 from .csv_fit import Misfits, added_misfits
 from .csv_layout import CsvLayout, layout_of
 from .csv_values import typed
@@ -29,7 +38,7 @@ from ..landing.files import printable
 from ..storage.filesystem import new_fs_and_path
 
 # %% auto #0
-__all__ = ['MAX_BAD_ROWS', 'BadRow', 'place_of', 'write_parquet', 'first_rows']
+__all__ = ['MAX_BAD_ROWS', 'BadRow', 'row_words', 'write_parquet', 'first_rows']
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #550ff74f
 MAX_BAD_ROWS = 10_000  # of a load or batch that are kept; more refuse it
@@ -46,7 +55,7 @@ class BadRow:
     line: int = 0  # where the row begins in the file, from 1; 0: not looked up
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #ceed4064
-def place_of(row: Any) -> str:  # a `BadRow`, or another row with path, row and line
+def row_words(row: Any) -> str:  # a `BadRow`, or another row with path, row and line
     "Where a row is, as people count: row 2 (line 3) of a file."
     line = f" (line {row.line:,})" if getattr(row, "line", 0) else ""
     return f"row {row.row + 1:,}{line} of {row.path}"
@@ -67,23 +76,23 @@ class _Reading:
 
     def note(self, number: int, reason: str, text: str) -> None:
         "Keep a bad row; its number counts from 1, with the header. Raises `Unreadable` for too many."
-        bad = BadRow(self.path, number - 1 - self.layout.header, unmarked(reason), unmarked(text[:TEXT]))
+        bad = BadRow(self.path, number - 1 - self.layout.header, unmarked(reason), unmarked(text[:MAX_TEXT]))
         self.bad.append(bad)
         self.every_bad.append(bad)
         # So many are no damage here and there, but a wrong definition.
         if len(self.every_bad) > MAX_BAD_ROWS:
             raise Unreadable(
                 f"{self.path}: more than {MAX_BAD_ROWS:,} rows cannot be read, and counting stopped there. One of "
-                f"them is {place_of(self.bad[0])}: {self.bad[0].reason}. {WAY}"
+                f"them is {row_words(self.bad[0])}: {self.bad[0].reason}. {WAY}"
             )
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #00a395ed
 def _note_skipped(reading: _Reading, number: int) -> None:
     "Keep a row of another length. Raises `Unreadable`."
-    fields, text = reading.skipped.pop(number)
-    reading.note(number, f"{fields} fields, where {len(reading.layout.columns)} were expected", text)
+    row = reading.skipped.pop(number)
+    reading.note(number, f"{row.fields} fields, where {len(reading.layout.columns)} were expected", row.text)
     # Nothing behind such a row is certain.
-    if "\n" in text:
+    if "\n" in row.text:
         bad = reading.bad[-1]
         raise Unreadable(
             f"{reading.path}: row {bad.row + 1:,} goes over several lines and has {bad.reason}; is a quote "
@@ -91,8 +100,8 @@ def _note_skipped(reading: _Reading, number: int) -> None:
         )
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #9e780d0b
-def _places(reading: _Reading, count: int) -> np.ndarray:
-    "For each row of the file, its place among so many read ones; -1 for one that was skipped."
+def _places_and_skipped(reading: _Reading, count: int) -> np.ndarray:
+    "For each row of the file, its place among so many read ones; -1 for one that was skipped, which is noted."
     gaps: list[int] = []
     for number in sorted(number for number in reading.skipped if number > reading.written):
         if (place := number - 1 - reading.written - len(gaps)) > count:  # it lies behind them
@@ -141,7 +150,7 @@ def _with_texts(url: str, reading: _Reading, is_whole: bool = True) -> list[BadR
     with opened(url, reading.path) as stream:
         for count, (line, row) in enumerate(_lines_of_rows(stream, reading.options.quote.encode()), 1):
             if bad := rows.get(count - 1 - reading.layout.header):
-                text = row.rstrip(b"\r\n")[:TEXT].decode("utf-8", "backslashreplace")
+                text = row.rstrip(b"\r\n")[:MAX_TEXT].decode("utf-8", "backslashreplace")
                 with_text[bad.row] = replace(bad, text=text, line=line)
     # pyarrow may see other rows: a lone return, a quote in a text. Then no line is certain.
     if is_whole and count != reading.written:
@@ -180,15 +189,15 @@ def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], li
     types = {column.name: column.type for column in version_at(reading.options, reading.path).columns}
     arrays, misfits = [], []
     for column, raw in zip(reading.layout.columns, batch.columns):
-        values, odd = typed(raw, column.type)
+        values, is_misfit = typed(raw, column.type)
         # A mark is a fault of its row alone.
         if column.type == "string":
-            odd = pc.or_(odd, pc.fill_null(pc.match_substring_regex(values, MARKED), False))
+            is_misfit = pc.or_(is_misfit, pc.fill_null(pc.match_substring_regex(values, MARK_PATTERN), False))
         added = None
-        if column.name != OP and not pc.any(odd).as_py():
+        if column.name != OP and not pc.any(is_misfit).as_py():
             added = added_misfits(column.name, raw, reading.options, types)
         arrays.append(values)
-        misfits.append(added or Misfits(pc.fill_null(odd, False), column.type))
+        misfits.append(added or Misfits(pc.fill_null(is_misfit, False), column.type))
     return arrays, misfits
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #6c75a068
@@ -217,17 +226,18 @@ def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
     batch, masks = _without_marker(reading, _without_header(reading, batch))
     arrays, misfits = _typed(reading, batch)
     # A row keeps its place, because its place is its order: an empty row stands for a bad one.
-    bad = reduce(pc.or_, [column.mask for column in misfits], _empty_rows(batch, masks))
-    places = _places(reading, batch.num_rows)
-    if pc.any(bad).as_py():
+    is_bad = reduce(pc.or_, [column.mask for column in misfits], _empty_rows(batch, masks))
+    places = _places_and_skipped(reading, batch.num_rows)
+    if pc.any(is_bad).as_py():
         numbers = np.flatnonzero(places >= 0) + reading.written + 1
-        _note_misfits(reading, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(bad)})
-        arrays = [pc.if_else(bad, pa.scalar(None, values.type), values) for values in arrays]
-        masks = {name: pc.and_not(mask, bad) for name, mask in masks.items()}
+        _note_misfits(reading, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(is_bad)})
+        arrays = [pc.if_else(is_bad, pa.scalar(None, values.type), values) for values in arrays]
+        masks = {name: pc.and_not(mask, is_bad) for name, mask in masks.items()}
     if len(places) > batch.num_rows:  # an empty row for each that was skipped
         spread = pa.array(places, mask=places < 0)
         arrays = [values.take(spread) for values in arrays]
         masks = {name: mask.take(spread) for name, mask in masks.items()}
+    # Last: until here the numbers of rows count from what earlier batches had.
     reading.written += len(places)
     return _corrected(reading, arrays, masks)
 
@@ -270,7 +280,7 @@ def first_rows(
     bad: list[BadRow] | None = None,  # receives those that cannot be read
 ) -> pa.Table:  # those in its first megabyte
     "The first rows of a file, typed; bad ones are empty. Raises `Refused` or `Unreadable`."
-    layout = layout_of(table, path, options, head_of(url, path, options))
+    layout = layout_of(table, path, options, first_fields(url, path, options))
     reading = _Reading(path, options, layout)
     batches = read_rows(url, path, options, len(layout.columns), reading.skipped)
     rows = _typed_rows(reading, next(batches, _no_rows(layout)))

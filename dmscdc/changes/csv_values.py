@@ -139,10 +139,10 @@ def typed(
     if kind == "string":
         return text, pc.and_(pc.is_null(text), pc.is_valid(raw))
     # An empty field is a value of texts and bytes only.
-    blank = pc.and_(pc.equal(text, ""), pa.scalar(kind != "binary"))
+    is_blank = pc.and_(pc.equal(text, ""), pa.scalar(kind != "binary"))
     # MySQL's zero date: DMS itself makes it null where a target cannot hold it.
     if kind in ("date", "timestamp"):
-        blank = pc.or_(blank, pc.starts_with(text, "0000-00-00"))
-    meant = pc.if_else(blank, pa.scalar(None, text.type), text)
-    values = (_decimal if kind.startswith("decimal") else _READERS[kind])(meant, arrow_type(kind))
-    return values, pc.and_(pc.is_null(values), pc.and_(pc.is_valid(raw), pc.invert(pc.fill_null(blank, False))))
+        is_blank = pc.or_(is_blank, pc.starts_with(text, "0000-00-00"))
+    filled = pc.if_else(is_blank, pa.scalar(None, text.type), text)
+    values = (_decimal if kind.startswith("decimal") else _READERS[kind])(filled, arrow_type(kind))
+    return values, pc.and_(pc.is_null(values), pc.and_(pc.is_valid(raw), pc.invert(pc.fill_null(is_blank, False))))

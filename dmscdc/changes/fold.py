@@ -18,26 +18,27 @@ from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnG
 from .schema import FILE, OP, ROW, UNAVAILABLE, Schema, is_unavailable, unavailable_names
 
 # %% auto #0
-__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_THERE', 'CAME', 'HIVE_NULL', 'ROOM', 'ESCAPED', 'places', 'alike',
-           'key_codes', 'bad_rows', 'KeyChains', 'latest', 'chain_keys', 'Folding', 'Place', 'BadChange', 'PartialMove',
-           'Reversal', 'FileSequence', 'UnfitText', 'FoldResult', 'newest_carrier', 'next_upsert', 'pick',
-           'of_late_keys', 'needs_row', 'as_read', 'with_runs', 'sent_once', 'settle_moves', 'fold', 'count_changes',
-           'carries', 'first_of', 'first_bad', 'sequence_range', 'disorder', 'bytes_left', 'is_unfit', 'first_unfit']
+__all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'MOVED_OUT', 'HIVE_NULL', 'LONGEST_VALUE',
+           'ESCAPED', 'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'last_true', 'chain_keys',
+           'Folding', 'Place', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult',
+           'newest_carrier', 'next_upsert', 'values_at', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs',
+           'first_deliveries', 'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_of', 'first_bad',
+           'sequence_range', 'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
-def places(
+def change_ranks(
     changes: pa.Table,  # with base name, file and row of each change
     sequence: str = "",  # the column of the change sequence, "" when there is none
 ) -> np.ndarray:  # one number per row; a later change has a greater one
     "The place of each change among all changes of the table."
-    by = ([sequence] if sequence else []) + [NAME, FILE, ROW]
-    order = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in by]).to_numpy()
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
+    sort_columns = ([sequence] if sequence else []) + [NAME, FILE, ROW]
+    order = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in sort_columns]).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-011
-def alike(
+def comparable(
     values: pa.ChunkedArray,  # of a key column
 ) -> pa.ChunkedArray:  # equal values have equal bits
     "Values as keys compare them: -0.0 equals 0.0, and all NaN are equal, as in Spark and in databases."
@@ -54,7 +55,7 @@ def key_codes(
     "Number the keys."
     codes = np.zeros(rows.num_rows, np.int64)
     for key in keys:
-        values = alike(rows[key]).combine_chunks().dictionary_encode()
+        values = comparable(rows[key]).combine_chunks().dictionary_encode()
         codes = codes * (len(values.dictionary) + 1) + values.indices.to_numpy(zero_copy_only=False)
         # Numbered anew after each column, so that they do not grow beyond 64 bits.
         codes = np.unique(codes, return_inverse=True)[1]
@@ -83,26 +84,29 @@ class KeyChains:
     last_delete: np.ndarray  # of the last delete before that, less than `start` for none
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-015
-def latest(mask: np.ndarray) -> np.ndarray:
+def last_true(mask: np.ndarray) -> np.ndarray:
     "For each position, the last one up to it where the mask is true; -1 for none."
     return np.maximum.accumulate(np.where(mask, np.arange(len(mask)), -1))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #0c6f4817
 def chain_keys(
     codes: np.ndarray,  # keys as numbers
-    place: np.ndarray,  # of each change
+    ranks: np.ndarray,  # of each change
     ops: np.ndarray,  # "I", "U" or "D"
 ) -> KeyChains:
     "Find each key's changes, its last upsert, and the last delete before it."
-    order = np.lexsort((place, codes))
+    order = np.lexsort((ranks, codes))
     start = np.flatnonzero(np.diff(codes[order], prepend=-1))
     end = np.append(start[1:], len(order))[: len(start)] - 1
-    upsert = latest(ops[order] != "D")[end]
-    upsert = np.where(upsert >= start, upsert, -1)
-    return KeyChains(order, start, end, upsert, latest(ops[order] == "D")[upsert])
+    last_upsert = last_true(ops[order] != "D")[end]
+    last_upsert = np.where(last_upsert >= start, last_upsert, -1)
+    return KeyChains(order, start, end, last_upsert, last_true(ops[order] == "D")[last_upsert])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-019
-WRITE, IS_INSERT, FIRST_OP, HAS_COLUMNS = "_cdc_write", "_cdc_is_insert", "_cdc_first_op", "_cdc_has_"  # see below
+WRITE = "_cdc_write"  # column of a batch: the row has values
+IS_INSERT = "_cdc_is_insert"  # the lake's values of the row are discarded
+FIRST_OP = "_cdc_first_op"  # of the first upsert: a U for a key that the lake does not have can be reported
+HAS_COLUMNS = "_cdc_has_"  # _cdc_has_0, …: which groups of columns are present
 
 
 @dataclass(frozen=True)
@@ -111,13 +115,13 @@ class Folding:
 
     schema: Schema  # the source's columns as the lake holds them
     keys: tuple[str, ...]  # the columns that identify a row
-    sets: ColumnGroups  # groups of files, and the columns that exactly those carry
-    soft: bool = False  # deletes mark the row instead of removing it
+    column_groups: ColumnGroups  # groups of files, and the columns that exactly those carry
+    soft_deletes: bool = False  # deletes mark the row instead of removing it
     sequence: str = ""  # the column of the change sequence, "" when there is none
     only_inserts: bool = False  # a table without a key: updates and deletes are counted and left out
-    texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
-    images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
-    existing: tuple[str, ...] = ()  # columns that the table has already
+    partition_texts: tuple[str, ...] = ()  # text columns of the partition; their values must be valid folder names
+    before_images: Mapping[str, str] = field(default_factory=dict)  # before images of the key, see `ChangeFiles`
+    existing_columns: tuple[str, ...] = ()  # columns that the table has already
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #bc8a11ab
 @dataclass(frozen=True, order=True)
@@ -186,7 +190,7 @@ class FoldResult:
     first_bad: BadChange | None = None
     first_image: Place | None = None  # of an insert with a before image, which DMS writes for updates only
     partial_move: PartialMove | None = None
-    unproven: int = 0  # rows without a change sequence
+    without_sequence: int = 0  # rows without a change sequence
     lowest: FileSequence | None = None  # of the new files
     late_lowest: FileSequence | None = None  # of the late files
     highest: str = ""  # change sequence
@@ -195,11 +199,11 @@ class FoldResult:
     patches: int = 0  # of those, rows that begin with an update
     late: int = 0  # changes of late files
     again: int = 0  # changes that are folded again
-    met: int = 0  # keys that have both
+    overlapping_keys: int = 0  # keys that have both
     repeats: int = 0  # changes of a key with the same change sequence as another one
-    disorder: int = 0  # keys whose changes the sequence orders differently from the files
-    against: Reversal | None = None  # such a change
-    unfit: UnfitText | None = None
+    reversed_keys: int = 0  # keys whose changes the sequence orders differently from the files
+    first_reversal: Reversal | None = None  # such a change
+    first_unfit: UnfitText | None = None
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-020
 def newest_carrier(
@@ -209,7 +213,7 @@ def newest_carrier(
     carrying: Sequence[int],  # groups of files that carry the columns
 ) -> np.ndarray:  # position of the newest upsert since the last delete that carries them, -1 for none
     "The change from which each key takes its values of one group of columns."
-    newest = latest(upserts & np.isin(groups, carrying))[chains.last_upsert]
+    newest = last_true(upserts & np.isin(groups, carrying))[chains.last_upsert]
     return np.where((chains.last_upsert >= 0) & (newest >= chains.start) & (newest > chains.last_delete), newest, -1)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #26b9460d
@@ -219,7 +223,7 @@ def next_upsert(upserts: np.ndarray) -> np.ndarray:
     return np.minimum.accumulate(numbers[::-1])[::-1]
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-023
-def pick(
+def values_at(
     column: pa.ChunkedArray,  # in the order of the table
     order: np.ndarray,  # row numbers, as in `KeyChains`
     positions: np.ndarray,  # -1 gives null
@@ -245,27 +249,27 @@ def _batch_rows(
     is_insert = has_upsert & (chains.last_delete >= start)
     begin = np.maximum(chains.last_delete + 1, start)
     first_upsert = next_upsert(upserts)[np.minimum(begin, len(ops) - 1)] if len(ops) else begin
-    write = has_upsert & (how.soft | (ops[end] != "D"))
+    write = has_upsert & (how.soft_deletes | (ops[end] != "D"))
 
     # The first delete after the last upsert is the change that the row comes from; a second one changes nothing.
     named = np.minimum(np.maximum(chains.last_upsert + 1, start), end)
-    batch = {name: pick(changes[name], order, named) for name in (OP, *how.keys, FILE, ROW)}
+    batch = {name: values_at(changes[name], order, named) for name in (OP, *how.keys, FILE, ROW)}
     first_ops = changes[MOVE if MOVE in changes.column_names else OP]
     flags = {WRITE: write, IS_INSERT: is_insert}
-    flags[FIRST_OP] = pick(first_ops, order, np.where(has_upsert, first_upsert, -1))
+    flags[FIRST_OP] = values_at(first_ops, order, np.where(has_upsert, first_upsert, -1))
 
     # Columns that the same files carry take their values from the same change; one whose value the log of some changes
     # did not have is a set of its own.
-    for i, (carrying, names) in enumerate(how.sets):
+    for i, (carrying, names) in enumerate(how.column_groups):
         source = newest_carrier(chains, upserts & ~is_unavailable(changes, names[0])[order], groups, carrying)
-        batch |= {name: pick(changes[name], order, source) for name in names if name not in how.keys}
+        batch |= {name: values_at(changes[name], order, source) for name in names if name not in how.keys}
         flags[f"{HAS_COLUMNS}{i}"] = source >= 0
     ordered = [OP, *[column.name for column in how.schema], FILE, ROW]
     rows = pa.table({name: batch[name] for name in ordered} | flags)
     return rows.take(pc.sort_indices(rows, sort_keys=[(key, "ascending") for key in how.keys]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-027
-def of_late_keys(
+def is_folded(
     kinds: np.ndarray,  # "new", "late" or "again"
     codes: np.ndarray,  # keys as numbers
 ) -> np.ndarray:  # True for a change that is folded
@@ -276,95 +280,105 @@ def of_late_keys(
     return (kinds != "again") | late[codes]
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #c3df1b45
-IF_THERE = "if there"  # the first Op of a batch row that is applied only to a row of the lake
-CAME = "in"  # the first Op of a batch row that came from another key
+IF_PRESENT = "if there"  # the first Op of a batch row that is applied only to a row of the lake
+MOVED_IN = "in"  # the begin of a row's new key, and the first Op of a batch row that came from another key
+MOVED_OUT = "out"  # the end of its old key: a changed key comes as two changes
 
 
 def needs_row(first_op: pa.ChunkedArray) -> pa.ChunkedArray:
     "Which batch rows are applied only where the lake has their key."
-    return pc.fill_null(pc.equal(first_op, IF_THERE), False)
+    return pc.fill_null(pc.equal(first_op, IF_PRESENT), False)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #4b420634
-def as_read(changes: pa.Table) -> pa.Table:
+def without_old_keys(changes: pa.Table) -> pa.Table:
     "The changes as the files have them, without the ends of old keys."
-    return changes.filter(pc.not_equal(changes[MOVE], "out")) if MOVE in changes.column_names else changes
+    return changes.filter(pc.not_equal(changes[MOVE], MOVED_OUT)) if MOVE in changes.column_names else changes
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #71e185c4
-def with_runs(
+def with_move_runs(
     changes: pa.Table,  # all rows of their files, with _cdc_move
 ) -> pa.Table:  # with _cdc_run
     "Which changed keys follow each other over the ends of files: DMS may divide the rows of one statement."
-    place = places(changes)
+    ranks = change_ranks(changes)
     moves = changes[MOVE].to_numpy() != ""
-    order = np.argsort(place, kind="stable")
+    order = np.argsort(ranks, kind="stable")
     files, moved = changes[FILE].to_numpy()[order], moves[order]
     # A run matters only where it goes over the end of a file; inside of one, the file itself is the run.
-    begins = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
-    run, runs = np.cumsum(~moved), np.full(len(order), -1, np.int64)  # equal numbers: no other row lies between
-    for begin in begins[1:]:
-        if moved[begin] and moved[begin - 1]:
-            runs[(run == run[begin]) & moved] = run[begin]
-    by_row = np.empty(len(order), np.int64)
-    by_row[order] = runs
-    return changes.append_column(RUN, pa.array(by_row, mask=by_row < 0))
+    file_starts = np.flatnonzero(np.append(True, files[1:] != files[:-1])) if len(files) else np.zeros(0, int)
+    segments = np.cumsum(~moved)  # equal numbers: no other row lies between
+    run_numbers = np.full(len(order), -1, np.int64)
+    for file_start in file_starts[1:]:
+        if moved[file_start] and moved[file_start - 1]:
+            run_numbers[(segments == segments[file_start]) & moved] = segments[file_start]
+    runs_by_row = np.empty(len(order), np.int64)
+    runs_by_row[order] = run_numbers
+    return changes.append_column(RUN, pa.array(runs_by_row, mask=runs_by_row < 0))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #357fd332
-def sent_once(
+def first_deliveries(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
-    place: np.ndarray,  # of each change
+    ranks: np.ndarray,  # of each change
     how: Folding,  # with a change sequence that every row has, or with none
 ) -> np.ndarray:  # False for what a resumed task has sent again
     "An equal change of a key counts once: what follows it in a file would else be taken for the end of another row."
-    counts = np.ones(len(codes), bool)
+    is_first = np.ones(len(codes), bool)
     if not how.sequence or not len(codes):
-        return counts
-    order = np.lexsort((place, codes))
-    ops, moves, numbers = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
-    is_like = np.ones(len(codes) - 1, bool)
-    for values in (codes[order], numbers, ops, moves):
-        is_like &= values[1:] == values[:-1]
+        return is_first
+    order = np.lexsort((ranks, codes))
+    ops, moves, sequences = (changes[name].to_numpy()[order] for name in (OP, MOVE, how.sequence))
+    is_repeated = np.ones(len(codes) - 1, bool)
+    for values in (codes[order], sequences, ops, moves):
+        is_repeated &= values[1:] == values[:-1]
     # Rows are compared whole only where key, sequence and operation are those of the row before: there are few.
-    places_before = np.flatnonzero(is_like)
+    positions = np.flatnonzero(is_repeated)
     rows = changes.select([column.name for column in how.schema])
-    before, after = (rows.take(order[places]).to_pylist() for places in (places_before, places_before + 1))
+    before, after = (rows.take(order[rows_at]).to_pylist() for rows_at in (positions, positions + 1))
     is_equal = [row == repeated for row, repeated in zip(before, after)]
-    counts[order[places_before[is_equal] + 1]] = False
-    return counts
+    is_first[order[positions[is_equal] + 1]] = False
+    return is_first
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #20a95443
 def settle_moves(
     changes: pa.Table,  # with _cdc_move
     codes: np.ndarray,  # keys as numbers
-    place: np.ndarray,  # of each change
+    ranks: np.ndarray,  # of each change
 ) -> tuple[pa.Table, np.ndarray]:  # _cdc_move as the first Op of a batch row; False for an end that is void
-    "Find the ends of keys that another row had taken before: in one file, or in one run of changed keys."
+    """Find the ends of keys that another row had taken before: in one file, or in one run of changed keys.
+
+    To swap two keys in one statement, Oracle and SQL Server let a row take a key that another has not left yet. Then
+    the end belongs to the row that was there first, and must not remove the one that has just come."""
     if not changes.num_rows:  # none of the batch can be applied
         return changes, np.ones(0, bool)
-    order = np.lexsort((place, codes))
-    moves, ops, files = (changes[name].to_numpy()[order] for name in (MOVE, OP, FILE))
-    runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
+    order = np.lexsort((ranks, codes))
+    moves, ops = (changes[name].to_numpy()[order] for name in (MOVE, OP))
     starts = np.diff(codes[order], prepend=-1) != 0
+    ends = ~starts & _follows(changes, order) & (moves == MOVED_OUT) & (np.append("", moves[:-1]) == MOVED_IN)
+    # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
+    in_pair = ends | np.append(ends[1:], False)
+    previous = last_true(~in_pair)
+    is_known = previous >= last_true(starts)
+    is_taken = is_known & (ops[previous] != "D")
+    is_valid = np.ones(len(order), bool)
+    is_valid[order] = ~(ends & (is_taken | ~is_known))
+    # A key that has such pairs only is written where the lake has it.
+    is_lone = ~np.logical_or.reduceat(~in_pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
+    first_ops = np.empty(len(order), object)
+    first_ops[order] = np.where(is_lone, IF_PRESENT, np.where(moves == MOVED_IN, MOVED_IN, ops))
+    column = changes.column_names.index(MOVE)
+    return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), is_valid
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #74916804
+def _follows(changes: pa.Table, order: np.ndarray) -> np.ndarray:  # by position in the order
+    "Which changes may be of one statement with the change before them."
+    files = changes[FILE].to_numpy()[order]
+    runs = pc.fill_null(changes[RUN], -1).to_numpy()[order] if RUN in changes.column_names else np.full(len(order), -1)
     # One statement may take a key before the row that had it has left: such a pair lies in one file, or in one run.
     follows = np.append(False, files[1:] == files[:-1])
     follows |= np.append(False, (runs[1:] == runs[:-1]) & (runs[1:] >= 0))
     # The table holds what came before, and is asked nothing about it.
     is_again = changes[KIND].to_numpy()[order] == "again"
-    follows &= is_again | ~np.append(False, is_again[:-1])
-    ends = ~starts & follows & (moves == "out") & (np.append("", moves[:-1]) == CAME)
-    # The pair says nothing of whether the key was taken; the change before it does, if the batch has one.
-    pair = ends | np.append(ends[1:], False)
-    before = latest(~pair)
-    is_known = before >= latest(starts)
-    is_taken = is_known & (ops[before] != "D")
-    stays = np.ones(len(order), bool)
-    stays[order] = ~(ends & (is_taken | ~is_known))
-    # A key that has such pairs only is written where the lake has it.
-    is_lone = ~np.logical_or.reduceat(~pair, np.flatnonzero(starts))[np.cumsum(starts) - 1]
-    first_ops = np.empty(len(order), object)
-    first_ops[order] = np.where(is_lone, IF_THERE, np.where(moves == CAME, CAME, ops))
-    column = changes.column_names.index(MOVE)
-    return changes.set_column(column, MOVE, pa.array(first_ops, pa.string())), stays
+    return follows & (is_again | ~np.append(False, is_again[:-1]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-029
 def fold(
@@ -376,24 +390,24 @@ def fold(
     changes, facts = _inserts_only(changes, how) if how.only_inserts else (changes, count_changes(changes, how))
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
-    sequence = "" if facts["unproven"] else how.sequence
+    sequence = "" if facts["without_sequence"] else how.sequence
     codes = key_codes(changes, how.keys)
-    place = places(changes, sequence)
-    chosen = of_late_keys(changes[KIND].to_numpy(), codes)
+    ranks = change_ranks(changes, sequence)
+    is_kept = is_folded(changes[KIND].to_numpy(), codes)
     repeats = 0
     if MOVE in changes.column_names:
-        once = sent_once(changes, codes, place, replace(how, sequence=sequence))
-        repeats = int((~once & chosen).sum())
-        changes = changes.filter(pa.array(once))
-        codes = codes[once]
-        place = place[once]
-        chosen = chosen[once]
-        changes, stays = settle_moves(changes, codes, place)
-        chosen &= stays
-    changes = changes.filter(pa.array(chosen))
-    codes = codes[chosen]
-    place = place[chosen]
-    chains = chain_keys(np.unique(codes, return_inverse=True)[1], place, changes[OP].to_numpy())
+        is_first = first_deliveries(changes, codes, ranks, replace(how, sequence=sequence))
+        repeats = int((~is_first & is_kept).sum())
+        changes = changes.filter(pa.array(is_first))
+        codes = codes[is_first]
+        ranks = ranks[is_first]
+        is_kept = is_kept[is_first]
+        changes, is_valid = settle_moves(changes, codes, ranks)
+        is_kept &= is_valid
+    changes = changes.filter(pa.array(is_kept))
+    codes = codes[is_kept]
+    ranks = ranks[is_kept]
+    chains = chain_keys(np.unique(codes, return_inverse=True)[1], ranks, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
     counted = _count_batch(changes, batch, how, chains)
     counted["repeats"] += repeats
@@ -407,7 +421,7 @@ def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, 
     facts = count_changes(inserts, how) | {"left_out": _count_true(is_left_out)}
     if facts["left_out"]:
         of_all = count_changes(changes, how)
-        facts |= {name: of_all[name] for name in ("unproven", "lowest", "late_lowest", "highest")}
+        facts |= {name: of_all[name] for name in ("without_sequence", "lowest", "late_lowest", "highest")}
     return inserts, facts
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #094e27b6
@@ -427,29 +441,31 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
         return None
     updates = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
     moved = pc.fill_null(updates, False).to_numpy() & _is_moved(changes, how)
-    lacking: dict[Place, list[str]] = {}
-    for groups, names in how.sets:
+    missing_at: dict[Place, list[str]] = {}
+    for groups, names in how.column_groups:
         is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
         is_carried = is_carried & ~is_unavailable(changes, names[0])
         # A column that is new to the table has values only from the first file on that carries it.
-        since = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
-        is_later = pc.greater(changes[NAME], since).to_numpy() if since else np.zeros(changes.num_rows, bool)
-        for name in (name for name in names if name not in how.images.values()):
-            lacks = moved & ~is_carried
-            if name not in how.existing:
-                lacks &= is_later
-            if place := first_of(changes, lacks):
-                lacking.setdefault(place, []).append(name)
-    if not lacking:
+        first_carrier = pc.min(changes[NAME].filter(pa.array(is_carried))).as_py()
+        is_later = (
+            pc.greater(changes[NAME], first_carrier).to_numpy() if first_carrier else np.zeros(changes.num_rows, bool)
+        )
+        for name in (name for name in names if name not in how.before_images.values()):
+            is_missing = moved & ~is_carried
+            if name not in how.existing_columns:
+                is_missing &= is_later
+            if place := first_of(changes, is_missing):
+                missing_at.setdefault(place, []).append(name)
+    if not missing_at:
         return None
-    place = min(lacking)
-    return PartialMove(place.name, place.path, place.row, sorted(lacking[place]))
+    place = min(missing_at)
+    return PartialMove(place.name, place.path, place.row, sorted(missing_at[place]))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #a256dc23
 def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
     "Updates whose before image is another key."
     moved = np.zeros(changes.num_rows, bool)
-    for key, before in how.images.items():
+    for key, before in how.before_images.items():
         moved |= pc.fill_null(pc.not_equal(changes[key], changes[before].cast(changes[key].type)), False).to_numpy()
     return moved
 
@@ -459,16 +475,16 @@ _COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
 
 def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     "Facts about the rows read."
-    changes = as_read(changes)
+    changes = without_old_keys(changes)
     bad = bad_rows(changes, how.keys)
     kinds = changes[KIND].to_numpy()
     is_new = pa.array(kinds != "again")
     by_file = _by_file(changes.filter(is_new))
     counts = {name: sum(file[place] for file in by_file.values()) for place, name in enumerate(_COUNTED)}
-    proven = _count_true(carries(changes, how.sequence)) if how.sequence else 0
+    proven = _count_true(has_sequence(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
-    renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], CAME))) if MOVE in changes.column_names else 0
-    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "unproven": unproven, "renamed": renamed}
+    renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], MOVED_IN))) if MOVE in changes.column_names else 0
+    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "without_sequence": unproven, "renamed": renamed}
     facts |= {"by_file": by_file, "unavailable": _count_unavailable(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
     facts["first_image"] = first_of(changes, _with_image(changes, how))
@@ -478,7 +494,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
 def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
     "Inserts with a before image of their key; DMS fills it in updates only."
     has_image = np.zeros(changes.num_rows, bool)
-    for before in how.images.values():
+    for before in how.before_images.values():
         has_image |= pc.is_valid(changes[before]).to_numpy()
     return has_image & pc.fill_null(pc.equal(changes[OP], "I"), False).to_numpy()
 
@@ -506,7 +522,7 @@ def _count_true(mask: pa.Array | pa.ChunkedArray) -> int:
     return pc.sum(mask).as_py() or 0
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cf7b26f0
-def carries(changes: pa.Table, column: str) -> pa.Array:
+def has_sequence(changes: pa.Table, column: str) -> pa.Array:
     "Which rows have a change sequence, by the rule of `is_sequence`."
     text = changes[column]
     names = changes[NAME].combine_chunks().dictionary_encode()
@@ -526,7 +542,7 @@ def first_of(
     if not mask.any():
         return None
     rows = changes.select([NAME, FILE, ROW]).filter(pa.array(mask))
-    row = rows.slice(int(places(rows).argmin()), 1).to_pylist()[0]
+    row = rows.slice(int(change_ranks(rows).argmin()), 1).to_pylist()[0]
     return Place(row[NAME], row[FILE], row[ROW])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
@@ -539,7 +555,7 @@ def first_bad(
     if not bad.any():
         return None
     rows = changes.filter(pa.array(bad))
-    row = rows.slice(int(places(rows).argmin()), 1)
+    row = rows.slice(int(change_ranks(rows).argmin()), 1)
     name, path, number, op = (row[column][0].as_py() for column in (NAME, FILE, ROW, OP))
     return BadChange(name, path, number, op, {key: not row[key][0].is_valid for key in keys})
 
@@ -567,7 +583,7 @@ def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyCh
     patch = pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
     counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
     counts |= _count_late(changes[KIND].to_numpy()[chains.order], chains)
-    return counts | disorder(changes, how, chains) | {"unfit": first_unfit(batch, how.texts)}
+    return counts | sequence_reversals(changes, how, chains) | {"first_unfit": first_unfit(batch, how.partition_texts)}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #2c515b8f
 def _count_late(
@@ -576,53 +592,54 @@ def _count_late(
 ) -> dict[str, int]:
     "Rows of late files, rows folded again, and keys that have both."
     if not len(chains.start):
-        return {"late": 0, "again": 0, "met": 0}
+        return {"late": 0, "again": 0, "overlapping_keys": 0}
     late, folded_again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
-    counts = {"late": late.sum(), "again": folded_again.sum(), "met": ((late > 0) & (folded_again > 0)).sum()}
+    counts = {"late": late.sum(), "again": folded_again.sum()}
+    counts["overlapping_keys"] = ((late > 0) & (folded_again > 0)).sum()
     return {name: int(count) for name, count in counts.items()}
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6c508397
-def disorder(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
+def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
     "Keys whose changes the sequence orders differently from the files, and two such rows."
-    facts: dict[str, Any] = {"disorder": 0, "against": None, "repeats": 0}
+    facts: dict[str, Any] = {"reversed_keys": 0, "first_reversal": None, "repeats": 0}
     if not how.sequence or not len(chains.start):
         return facts
-    numbers = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    is_again = np.diff(numbers[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
-    is_again[chains.start] = False
-    facts["repeats"] = int(is_again.sum())
-    by_name = places(changes)[chains.order]
-    stays = np.flatnonzero(~is_again)
-    falls = np.setdiff1d(stays[1:][np.diff(by_name[stays]) < 0], chains.start)
-    if not len(falls):
+    sequence_codes = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    is_repeated = np.diff(sequence_codes[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
+    is_repeated[chains.start] = False
+    facts["repeats"] = int(is_repeated.sum())
+    file_ranks = change_ranks(changes)[chains.order]
+    first_positions = np.flatnonzero(~is_repeated)
+    reversed_positions = np.setdiff1d(first_positions[1:][np.diff(file_ranks[first_positions]) < 0], chains.start)
+    if not len(reversed_positions):
         return facts
-    facts["disorder"] = len(np.unique(np.searchsorted(chains.start, falls, side="right")))
-    place = falls[by_name[falls].argmin()]
-    before = stays[np.searchsorted(stays, place) - 1]
-    change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[place, before]]).to_pylist()
-    facts["against"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
+    facts["reversed_keys"] = len(np.unique(np.searchsorted(chains.start, reversed_positions, side="right")))
+    reversal = reversed_positions[file_ranks[reversed_positions].argmin()]
+    previous_position = first_positions[np.searchsorted(first_positions, reversal) - 1]
+    change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[reversal, previous_position]]).to_pylist()
+    facts["first_reversal"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
     return facts
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null
 _NAME_BYTES = 255  # most bytes in a folder name
-ROOM = 41  # bytes for the longest non-text value, a decimal with 38 digits after its point; a null needs 26
+LONGEST_VALUE = 41  # bytes for the longest non-text value, a decimal with 38 digits after its point; a null needs 26
 ESCAPED = r"""["#%'*/:=?\\\x7f{\[\]^\x01-\x1f]"""  # characters escaped by three in a folder name: %2F
 
 
-def bytes_left(column: str) -> int:
+def folder_bytes_left(column: str) -> int:
     "Bytes left in a folder's name for the value of a partition column."
     return _NAME_BYTES - len(f"{column}=".encode()) - 2 * len(re.findall(ESCAPED, column))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #81bd32dc
-def is_unfit(
+def is_unfit_folder(
     column: str,
     values: pa.ChunkedArray,  # texts
 ) -> pa.ChunkedArray:
     "Whether no folder can have this name, or readers would read another value from it."
     size = pc.add(pc.binary_length(values), pc.multiply(pc.count_substring_regex(values, ESCAPED), 2))
     reserved = pc.is_in(values, value_set=pa.array(["", HIVE_NULL]))
-    bad = pc.or_(pc.or_(reserved, pc.match_substring(values, "\0")), pc.greater(size, bytes_left(column)))
+    bad = pc.or_(pc.or_(reserved, pc.match_substring(values, "\0")), pc.greater(size, folder_bytes_left(column)))
     return pc.fill_null(bad, False)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6181dd14
@@ -632,7 +649,7 @@ def first_unfit(
 ) -> UnfitText | None:
     "The first row with a text that cannot be the name of a folder."
     for name in texts:
-        rows = batch.filter(pc.and_(batch[WRITE], is_unfit(name, batch[name])))
+        rows = batch.filter(pc.and_(batch[WRITE], is_unfit_folder(name, batch[name])))
         if rows.num_rows:
             return UnfitText(rows[FILE][0].as_py(), rows[ROW][0].as_py(), name, rows[name][0].as_py())
     return None

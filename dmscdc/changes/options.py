@@ -14,8 +14,8 @@ from ..errors import BadSetting
 from ..landing.files import parse_name
 
 # %% auto #0
-__all__ = ['Version', 'ReadOptions', 'is_csv', 'is_change_file', 'check_csv', 'options_from', 'options_to_json', 'version_at',
-           'valid_from', 'in_words']
+__all__ = ['Version', 'ReadOptions', 'is_csv', 'is_change_file', 'checked_settings', 'options_from', 'options_to_json',
+           'version_at', 'valid_from_words', 'in_words']
 
 # %% ../../notebooks/05_changes/10_options.ipynb #252abdaa
 class Version(NamedTuple):
@@ -42,6 +42,11 @@ class ReadOptions:
     unavailable: tuple[str, ...] = ()  # columns, in either format, in which a null of an update means that; "*" for all
     renamed: tuple[str, ...] = ()  # columns that got another name, in either format: old, new, old, new, in order
 
+    @property
+    def renamings(self) -> Iterable[tuple[str, str]]:
+        "Old and new names of columns, in order."
+        return zip(self.renamed[::2], self.renamed[1::2])
+
 # %% ../../notebooks/05_changes/10_options.ipynb #67b192d3
 def is_csv(path: str) -> bool:
     "Whether a file is CSV, by its name."
@@ -53,7 +58,7 @@ def is_change_file(path: str) -> bool:
     return parse_name(path.rpartition("/")[2]).kind == "change"
 
 # %% ../../notebooks/05_changes/10_options.ipynb #e56d8036
-_KINDS: dict[str, type | tuple[type, ...]] = {
+_SETTING_TYPES: dict[str, type | tuple[type, ...]] = {
     "delimiter": str,
     "quote": str,
     "nulls": (list, tuple),
@@ -67,13 +72,13 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def check_csv(settings: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:  # lists are tuples
     "What a person sets of `ReadOptions`. Raises `BadSetting`."
     # A word that nobody knows is a slip of the pen; it would else be lost in silence.
-    if unknown := sorted(set(settings) - set(_KINDS)):
-        raise BadSetting(f"CSV files have no setting {', '.join(unknown)}; there are {', '.join(_KINDS)}")
+    if unknown := sorted(set(settings) - set(_SETTING_TYPES)):
+        raise BadSetting(f"CSV files have no setting {', '.join(unknown)}; there are {', '.join(_SETTING_TYPES)}")
     for name, value in settings.items():
-        if not isinstance(value, _KINDS[name]):
+        if not isinstance(value, _SETTING_TYPES[name]):
             raise BadSetting(f"the setting {name} of CSV files cannot be {value!r}")
     for name, least in (("delimiter", 1), ("quote", 0)):
         text = settings.get(name)
@@ -94,10 +99,10 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
 def options_from(
     columns: Iterable[Sequence[str]] = (),  # the table's definition: name and type of each
     settings: Mapping[str, Any] | None = None,  # what a person has set, with `versions` of the definition
-    before: Mapping[str, Any] | None = None,  # as a commit keeps it
+    committed_options: Mapping[str, Any] | None = None,  # as a commit keeps it
 ) -> ReadOptions:
     "The options of a table: what a person has set, else what the newest commit was read with."
-    committed = _renamed(before or {})
+    committed = _renamed(committed_options or {})
     settings = _renamed(settings or {})
     old_columns = committed.pop("columns", ())
     old_versions = committed.pop("versions", ())
@@ -106,7 +111,7 @@ def options_from(
     if not columns:
         columns, versions = old_columns, old_versions
     later = tuple(Version(since, _schema(pairs)) for since, pairs in versions)
-    return ReadOptions(_schema(columns), later, **check_csv({**committed, **settings}))
+    return ReadOptions(_schema(columns), later, **checked_settings({**committed, **settings}))
 
 # %% ../../notebooks/05_changes/10_options.ipynb #c675156b
 def _pairs(columns: Schema) -> list[list[str]]:
@@ -116,14 +121,14 @@ def _pairs(columns: Schema) -> list[list[str]]:
 def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON values, without what is usual
     "Options as a commit keeps them."
     # What is usual is left out, so that a commit says what somebody has set.
-    values = {name: getattr(options, name) for name in _KINDS}
-    unusual = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
-    unusual = {name: list(value) if isinstance(value, tuple) else value for name, value in unusual.items()}
+    values = {name: getattr(options, name) for name in _SETTING_TYPES}
+    settings = {name: value for name, value in values.items() if value != getattr(ReadOptions, name)}
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
     if options.columns:
-        unusual["columns"] = _pairs(options.columns)
+        settings["columns"] = _pairs(options.columns)
     if options.versions:
-        unusual["versions"] = [[version.since, _pairs(version.columns)] for version in options.versions]
-    return unusual
+        settings["versions"] = [[version.since, _pairs(version.columns)] for version in options.versions]
+    return settings
 
 # %% ../../notebooks/05_changes/10_options.ipynb #f0576a0e
 def version_at(
@@ -135,12 +140,12 @@ def version_at(
     if not is_change_file(path):
         return of_load
     name = path.rpartition("/")[2]
-    begun = [version for version in options.versions if version.since <= name]
+    started = [version for version in options.versions if version.since <= name]
     # Files are read by their place in the order, whoever reads them and whenever.
-    return max([of_load, *begun], key=lambda version: version.since)
+    return max([of_load, *started], key=lambda version: version.since)
 
 # %% ../../notebooks/05_changes/10_options.ipynb #1279f877
-def valid_from(since: str) -> str:
+def valid_from_words(since: str) -> str:
     "Which of several definitions, in words."
     return f"valid from {since or 'the load'} on"
 
@@ -149,7 +154,7 @@ def _columns_in_words(options: ReadOptions, paths: Iterable[str]) -> str:
     if not options.columns:
         return "columns of text, named by the header" if options.header else "columns that nobody has defined yet"
     by_version = dict(version_at(options, path) for path in paths) or {"": options.columns}
-    valid = {since: f" {valid_from(since)}" if options.versions else "" for since in by_version}
+    valid = {since: f" {valid_from_words(since)}" if options.versions else "" for since in by_version}
     words = [
         f"{len(by_version[since])} columns of the table's definition{valid[since]}" for since in sorted(by_version)
     ]
@@ -162,7 +167,6 @@ def in_words(
 ) -> str:
     "Options as a plan tells them."
     nulls = " or ".join(repr(text) if text else "an empty field" for text in options.nulls)
-    renamed = zip(options.renamed[::2], options.renamed[1::2])
     words = [
         _columns_in_words(options, paths),
         "a header" if options.header and options.columns else "",
@@ -171,6 +175,6 @@ def in_words(
         f"{nulls} for null",
         f"{options.marker!r} for a value that was not logged" if options.marker else "",
         "every row of a change file an insert" if options.inserts else "",
-        " and ".join(f"{before} as {after}" for before, after in renamed),
+        " and ".join(f"{before} as {after}" for before, after in options.renamings),
     ]
     return ", ".join(filter(None, words))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .corrections import current_name, current_names, lacks_op, may_lack_values, with_op, with_unavailable
-from .csv_file import Fields, head_of
+from .csv_file import Fields, first_fields
 from .csv_layout import CsvLayout, layout_of
 from .csv_rows import BadRow, write_parquet
 from .options import ReadOptions, is_csv
@@ -123,7 +123,7 @@ def rewrite_files(
     for path in parquet:
         _rewrite_parquet(urls[path], path, options, f"{folder}/{path}")
     with ThreadPoolExecutor(threads) as pool:
-        heads = dict(zip(texts, pool.map(lambda path: head_of(urls[path], path, options), texts)))
+        heads = dict(zip(texts, pool.map(lambda path: first_fields(urls[path], path, options), texts)))
         options = _with_header(options, heads)
         layouts = {path: layout_of(table, path, options, head) for path, head in heads.items()}
         options = _with_sequence(options, layouts)

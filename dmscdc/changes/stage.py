@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dmscdc.changes.fold import (
-    CAME,
     FIRST_OP,
     HAS_COLUMNS,
     IS_INSERT,
+    MOVED_IN,
+    MOVED_OUT,
     WRITE,
     BadChange,
     FileSequence,
@@ -31,10 +32,10 @@ from dmscdc.changes.fold import (
     Place,
     Reversal,
     UnfitText,
-    as_read,
     fold,
     key_codes,
-    with_runs,
+    with_move_runs,
+    without_old_keys,
 )
 from .read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, quoted, read_changes, refuse_lost
 from dmscdc.changes.schema import (
@@ -114,8 +115,8 @@ def load_staging(url: str) -> Staging:
     options = facts["how"]
     # JSON knows no tuples.
     options["schema"] = tuple(Column(**column) for column in options["schema"])
-    options["sets"] = tuple((tuple(groups), tuple(names)) for groups, names in options["sets"])
-    options |= {name: tuple(options[name]) for name in ("keys", "texts", "existing")}
+    options["column_groups"] = tuple((tuple(groups), tuple(names)) for groups, names in options["column_groups"])
+    options |= {name: tuple(options[name]) for name in ("keys", "partition_texts", "existing_columns")}
     return Staging(facts["folder"], Folding(**options), tuple(StagedFile(**file) for file in facts["files"]))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-010
@@ -136,7 +137,7 @@ def batch_types(
 def _write_down(changes: pa.Table, staging: Staging) -> dict[str, Any]:  # a `FoldResult` as a task returns it
     "Fold changes, and write their batch rows to a new file."
     batch, folded = fold(changes, staging.how)
-    types = batch_types(staging.how.schema, len(staging.how.sets))
+    types = batch_types(staging.how.schema, len(staging.how.column_groups))
     url = f"{staging.folder}/{secrets.token_hex(8)}.parquet"
     write_table(batch, url, types, unique_columns(staging.how.keys))
     return asdict(folded)
@@ -158,11 +159,11 @@ def with_old_keys(
     differ = codes[: len(updates)] != codes[len(updates) :]
     # The update itself begins the new key; a delete of the old key is added behind all rows, in the same place.
     moves = np.full(changes.num_rows, "", object)
-    moves[updates[differ]] = CAME
+    moves[updates[differ]] = MOVED_IN
     keys = {column: pc.filter(values, pa.array(differ)) for column, values in old_key.items()}
     count = int(differ.sum())
     ends = {name: changes[name].take(updates[differ]) for name in changes.column_names} | keys
-    ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat("out", count)}
+    ends |= {OP: pa.repeat("D", count), MOVE: pa.repeat(MOVED_OUT, count)}
     return pa.concat_tables([changes.append_column(MOVE, pa.array(moves, pa.string())), pa.table(ends)])
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-013
@@ -193,9 +194,9 @@ def _fold_files(batches: Batches, url: str) -> Batches:
     "For `in_tasks`: all files in one piece."
     staging = load_staging(url)
     for _ in numbers_in(batches):
-        tables = [read_file(file, staging.how.schema, staging.how.images) for file in staging.files]
+        tables = [read_file(file, staging.how.schema, staging.how.before_images) for file in staging.files]
         changes = pa.concat_tables(tables, promote_options="default").combine_chunks()
-        yield facts_out(_write_down(with_runs(changes) if staging.how.images else changes, staging))
+        yield facts_out(_write_down(with_move_runs(changes) if staging.how.before_images else changes, staging))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-016
 _SHARE = 64 << 20  # bytes of changes, before compression, per task
@@ -222,7 +223,7 @@ def fold_shuffled(
         read = list(batches)
         if read:
             changes = pa.Table.from_batches(read).rename_columns(names)
-            rows = as_read(changes)
+            rows = without_old_keys(changes)
             # No share has a whole file, so nulls are added up over all, and compared with all footers.
             nulls = {column.name: rows[column.name].null_count for column in (OURS[0], *how.schema)}
             yield facts_out(_write_down(changes, load_staging(url)) | {"nulls": nulls})
@@ -275,10 +276,10 @@ _FIRST = {  # facts of which the first is kept
     "first_bad": BadChange,
     "first_image": Place,
     "partial_move": PartialMove,
-    "against": Reversal,
+    "first_reversal": Reversal,
     "lowest": FileSequence,
     "late_lowest": FileSequence,
-    "unfit": UnfitText,
+    "first_unfit": UnfitText,
 }
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-020
@@ -369,19 +370,19 @@ def stage(
     keys: Sequence[str],  # the columns that identify a row
     url: str,  # a new folder
     sequence: str = "",  # the column of the change sequence, "" when there is none
-    **options: Any,  # of `Folding`: soft, only_inserts, texts, existing
+    **options: Any,  # of `Folding`: soft_deletes, only_inserts, partition_texts, existing_columns
 ) -> Batch:  # the written fold
     "Fold and write. If a row lacks the sequence, the files' order decides."
     place = f"{url}/by-{'sequence' if sequence else 'file'}"
-    how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, images=dict(files.images), **options)
+    how = Folding(files.schema, tuple(keys), files.sets, sequence=sequence, before_images=dict(files.images), **options)
     folded = fold_all(spark, files, place, how)
     # One row without the sequence, and it orders nothing: the batch is folded again, and nobody reads the first
     # result.
-    if sequence and folded.unproven:
+    if sequence and folded.without_sequence:
         return stage(spark, files, keys, url, **options)
     sets = tuple(names for _, names in files.sets)
     replaces = tuple(path for path, (_, kind) in files.place.items() if kind != "again") if how.only_inserts else ()
-    return Batch(place, tuple(keys), files.schema, sets, how.soft, folded, replaces)
+    return Batch(place, tuple(keys), files.schema, sets, how.soft_deletes, folded, replaces)
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-030
 def refuse_bad(

@@ -134,7 +134,7 @@ def lives(
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each row; words about the question
     "The history of a row. Raises what `audit_row` raises, and `UnknownTable`."
     from dmscdc.history.audit import audit_row
-    from dmscdc.service.status import check_here
+    from dmscdc.service.status import check_known
 
     lake, item = table_of(config, table)
     try:
@@ -142,7 +142,7 @@ def lives(
         options |= {"spark": cache(lambda: session(config, format=lake.format))}
         return audit_row(config.landing, lake, key, **options, **read_how(config, item, lake.head()))
     except NoPast:
-        check_here(config, lake.table)
+        check_known(config, lake.table)
         raise
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-012
@@ -319,14 +319,14 @@ def asked(
 ) -> TableQuestion:
     "The table with its key. Raises `UnknownTable` if it has no key yet, or if there is no such table."
     from dmscdc.lake.table import open_lake
-    from dmscdc.service.status import check_here
+    from dmscdc.service.status import check_known
 
     ref = TableRef.parse(table)
     item = open_state(config.state, config.landing, ask=True).get(ref)
     lake = open_lake(item or TableItem(ref, format=config.format), config.lake, config.catalog)
     head = lake.head()
     if not (head or item):
-        check_here(config, ref)
+        check_known(config, ref)
     if not head and not (item and (item.key or item.insert_only)):
         raise UnknownTable(f"{ref} has no key yet: {Advice.SET(ref, '--key …')} (or --insert-only)")
     how = read_how(config, item or TableItem(ref), head)

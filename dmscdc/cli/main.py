@@ -227,13 +227,13 @@ def _show_plan(
     json: bool = False,
 ) -> int:  # the exit code
     "Print what a pass would do."
-    from dmscdc.service.status import columns_ahead, read_statuses, status_row
+    from dmscdc.service.status import pending_column_changes, read_statuses, status_row
 
     unread: list[str] = []
     unplanned: list[str] = []
-    statuses = read_statuses(config, only, say=unread.append, tell=unplanned.append)
+    statuses = read_statuses(config, only, on_problem=unread.append, on_notice=unplanned.append)
     rows = [status_row(status) for status in statuses]
-    columns = [columns_ahead(status, config) for status in statuses]
+    columns = [pending_column_changes(status, config) for status in statuses]
     if json:
         plans = [status.plan.to_dict() if status.plan else {} for status in statuses]
         show_json([{**row, "files": files, "columns": words} for row, files, words in zip(rows, plans, columns)])
@@ -349,7 +349,7 @@ def status(
 
     unread: list[str] = []
     unplanned: list[str] = []
-    statuses = read_statuses(config, say=unread.append, tell=unplanned.append)
+    statuses = read_statuses(config, on_problem=unread.append, on_notice=unplanned.append)
     rows = [_with_last_verdict(status_row(status)) for status in statuses]
     if json:
         show_json([{**row, "not_applied": _named(status, config)} for row, status in zip(rows, statuses)])

@@ -25,7 +25,7 @@ from rich.text import Text
 from typer.models import OptionInfo
 
 from ..errors import DmscdcError, Verdict, escaped, escaped_json
-from ..runs.log import say
+from ..runs.log import value_words
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, OLD_NAMES, Config, read_config
 from ..spark.session import open_session
@@ -71,7 +71,7 @@ def _plain(
         return duration(value)
     if value in (None, ""):
         return ""
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else say(value)
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value_words(value)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-010
 _NAMES = ("table", "key", "suggested", "column")  # columns with names that somebody else has chosen

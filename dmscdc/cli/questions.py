@@ -281,13 +281,13 @@ def lab_command(
     from importlib.util import find_spec
 
     from dmscdc.landing.files import TableRef
-    from dmscdc.service.status import check_here, read_statuses
+    from dmscdc.service.status import check_known, read_statuses
 
     if not table:
         table = next((str(status.table) for status in read_statuses(config)), "")
     if not table:
         raise UnknownTable(f"{config.landing} holds no table yet: dmscdc plan")
-    check_here(config, TableRef.parse(table))
+    check_known(config, TableRef.parse(table))
     if open and find_spec("jupyterlab") is None:
         raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[lab]'")
     path = Path(config.folder, f"{table}.ipynb")

@@ -233,7 +233,7 @@ def _csv_settings(
     pairs: list[str],  # NAME=VALUE, as typed
 ) -> dict[str, Any]:
     "What a person sets of the way CSV files are written. Raises `BadSetting`."
-    from dmscdc.changes.options import check_csv
+    from dmscdc.changes.options import checked_settings
 
     words, typed = {"true": True, "false": False}, {}
     for text in pairs:
@@ -253,7 +253,7 @@ def _csv_settings(
         "inserts": words.get,
         "delimiter": lambda text: {r"\t": "\t"}.get(text, text),
     }
-    check_csv(read := {name: value.get(name, str)(text) for name, text in typed.items()})
+    checked_settings(read := {name: value.get(name, str)(text) for name, text in typed.items()})
     return read
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7

@@ -18,7 +18,7 @@ from ..service.config import Config
 from ..service.idle import is_idle
 from ..service.metrics import pass_facts, table_facts
 from ..service.status import TableStatus, read_statuses
-from ..service.workers import Outcome, without_run
+from ..service.workers import Outcome, outcome_without_run
 
 # %% auto #0
 __all__ = ['ALARMS', 'DEFAULTS', 'in_trouble', 'raised']
@@ -46,7 +46,7 @@ def _outcome(
         return Outcome(
             str(status.table), table_status["last_verdict"], table_status.get("last_words", ""), "dmscdc status"
         )
-    return without_run(status)
+    return outcome_without_run(status)
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #c35a0aea
 def _bad_runs(

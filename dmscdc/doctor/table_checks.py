@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..changes.csv_rows import place_of
+from ..changes.csv_rows import row_words
 from ..changes.options import is_csv
 from ..changes.read import OPS, STANDARD, check_key, is_sequence, may_hold_sequence, odd_sequence
 from dmscdc.changes.schema import (
@@ -57,7 +57,7 @@ def unreadable(evidence: Evidence) -> Iterator[Finding]:
         what, *ways = re.split(r"\. (?=If |Map )", str(sample.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
         yield Finding("error", evidence.name, what, why, ways[0] if ways else f"{WAY}{on}")
     for sample in (sample for sample in evidence.samples if sample.bad):
-        rows = [f"{place_of(bad)}: {bad.reason}" for bad in sample.bad]
+        rows = [f"{row_words(bad)}: {bad.reason}" for bad in sample.bad]
         mend = f"The file, or the table's definition: {Advice.COLUMNS(evidence.name, '--ddl FILE')}{on}"
         why = "Such rows are put aside, and the table goes on without them" if is_aside else refused
         yield Finding("error", evidence.name, some(rows), why, mend)

@@ -427,7 +427,7 @@ def open_changelog(
     urls: Mapping[str, str] = {file.path: source.url(table, file.path) for file in (*load, *changes)}
     if store:
         urls = {path: store.url(table, path) if path in moved else url for path, url in urls.items()}
-    how = csv or options_from(before=position.csv if position else None)
+    how = csv or options_from(committed_options=position.csv if position else None)
     if how.inserts or how.unavailable or how.renamed or any(is_csv(path) for path in urls):
         urls = ReadableUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)

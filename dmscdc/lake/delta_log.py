@@ -22,7 +22,7 @@ from ..changes.schema import FILE, OP, ROW, Column, Schema, open_lake_file, stat
 from ..errors import LeftToFormat
 from .open import FormatLog, Newest, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
-from .parquet.write import LARGEST, as_bound, describe
+from .parquet.write import LARGEST, as_bound, lake_file_of
 from .table import Transaction, stored_columns
 from ..storage.filesystem import credentials, is_bucket
 
@@ -220,7 +220,7 @@ def _files(
         action = {to: values[index] for to, values in columns.items()}
         name = unquote(path)
         if action.get("rows") is None:
-            yield path, describe(f"{place}/{name}", name, "", keys)
+            yield path, lake_file_of(f"{place}/{name}", name, "", keys)
             continue
         low, high = (tuple(as_bound(action.get(f"{end}{i}")) for i in range(len(keys))) for end in ("low", "high"))
         values = tuple(value_text(action.get(f"value{i}")) for i in range(len(partition)))
@@ -295,7 +295,7 @@ class DeltaLog(FormatLog):
 
     def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
         self.now = None
-        self.fixed = frozenset()
+        self.frozen = frozenset()
         keys = newest and newest.commit.key or (FILE, ROW)
         if self.is_shared:
             raise LeftToFormat("commits to it go through a table in DynamoDB")
@@ -319,7 +319,7 @@ class DeltaLog(FormatLog):
             raise LeftToFormat(f"its file {elsewhere[0]} lies elsewhere")
         files = tuple(file for _, file in pairs)
         # Of a file with a deletion vector our tasks would read rows that are gone.
-        self.fixed = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
+        self.frozen = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
         values = {file.name: dict(zip(partition, file.values)) for file in files}
         paths = {file.name: path for path, file in pairs}
         self.now = DeltaVersion(newest.top.id, paths, values, str(about.id), about.configuration, fields)

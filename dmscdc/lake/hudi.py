@@ -127,7 +127,7 @@ class HudiTable(OpenTable):
             return self.place
         # A table whose key or types change is written aside, whole, and its files are moved: a run that dies in between
         # leaves it there.
-        complete = [name for name in self.store.list(self.aside) if name.endswith("/whole.json")]
+        complete = [name for name in self.store.list(self.staging_folder) if name.endswith("/whole.json")]
         return f"{complete[-1].rpartition('/')[0]}/new" if complete else self.place
 
     def _commits(self) -> Iterator[tuple[Version, str]]:
@@ -174,7 +174,7 @@ class HudiTable(OpenTable):
 
     def _make_again(self, spark: SparkSession, rows: DataFrame, transaction: Transaction, note: str) -> None:
         "Write a new table aside, and let it take the place of this one."
-        staging = f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}"
+        staging = f"{self.staging_folder}/{name_prefix(transaction.number, transaction.attempt)}"
         options = self._options(transaction, "bulk_insert", note, "")
         self._save(_storable(rows, transaction), options, self.store.path(f"{staging}/new"))
         # The new table takes the place as files, which no timeline could refuse: so the base is looked at just before.

@@ -265,7 +265,7 @@ class IcebergLog(FormatLog):
             NestedField(number, column.name, iceberg_type(column), required=False)
             for number, column in enumerate(columns, 1)
         ]
-        self.fixed = frozenset()
+        self.frozen = frozenset()
         self.files = {}
         properties = self.table.new_properties(columns)
         location = self.table.location
@@ -284,7 +284,7 @@ class IcebergLog(FormatLog):
     def _begin(self, change: Change) -> None:
         "The change that the commit carries out."
         self.change = change
-        self.ids = {field.name: field.field_id for field in change.table_metadata.schema().fields}
+        self.field_ids = {field.name: field.field_id for field in change.table_metadata.schema().fields}
 
     def can_put(self) -> bool:
         return bool(self.table.entry) or super().can_put()
@@ -332,7 +332,7 @@ class IcebergLog(FormatLog):
                 fixed.add(name)
             if _plain(data_file.file_path) != self.store.path(f"{self.folder}/{name}"):
                 raise LeftToFormat(f"its file {data_file.file_path} lies elsewhere")
-        self.fixed = frozenset(fixed)
+        self.frozen = frozenset(fixed)
         change = table.transaction()
         self._add_columns(change, stored_columns(transaction.schema, transaction.op_column))
         self._begin(change)

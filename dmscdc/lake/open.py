@@ -234,7 +234,7 @@ class OpenTable(FormatAdapter):
     def __init__(self, lake: str, table: TableRef, folder: str = "", **settings: Any):
         self.table, self.store, self.place = table, open_store(lake), folder or f"{table.schema}/{table.name}"
         self.location = self.store.path(self.place)
-        self.aside = f"_dmscdc/{self.place}/aside"
+        self.staging_folder = f"_dmscdc/{self.place}/aside"
         self.known: dict[int, tuple[Version, Commit]] = {}  # commits that were looked up
 
     # What a format adds
@@ -308,14 +308,16 @@ class OpenTable(FormatAdapter):
         raise Refused(f"{self.table}: only plain Parquet takes over files of others, and its format is {self.format}")
 
     def staging_dir(self, transaction: Transaction) -> str:
-        return self.store.path(f"{self.aside}/{name_prefix(transaction.number, transaction.attempt)}")
+        return self.store.path(f"{self.staging_folder}/{name_prefix(transaction.number, transaction.attempt)}")
 
     def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
         newest = self.newest()
         if newest is None:
             return [], False
         self._check_columns(newest)
-        leftovers = [name for name in self.store.list(self.aside) if self._number(name) <= newest.commit.number]
+        leftovers = [
+            name for name in self.store.list(self.staging_folder) if self._number(name) <= newest.commit.number
+        ]
         return self._told(newest), bool(leftovers)
 
     def left_because(self) -> str:
@@ -332,13 +334,13 @@ class OpenTable(FormatAdapter):
 
     def sweep(self, number: int) -> None:
         "Remove what was staged for commits up to a number."
-        for name in self.store.list(self.aside):
+        for name in self.store.list(self.staging_folder):
             if self._number(name) <= number:
                 self.store.delete(name)
-        self.store.tidy(self.aside, number)
+        self.store.tidy(self.staging_folder, number)
 
     def _number(self, name: str) -> float:
-        return staging_number(name[len(self.aside) + 1 :])
+        return staging_number(name[len(self.staging_folder) + 1 :])
 
     def _check_columns(self, newest: Newest) -> None:
         "Raises `ColumnsGone`: to go on would add them again, without their values."
@@ -569,13 +571,13 @@ class FormatLog:  # a `lake.parquet.journal.Log`
     deletes = ""  # what a file can have beside it that takes rows away, in words
 
     def __init__(self, table: OwnFiles):
-        self.table, self.store, self.aside = table, table.store, table.aside
+        self.table, self.store, self.staging_folder = table, table.store, table.staging_folder
         self.folder = f"{table.place}{self.files_below}"
-        self.fixed: frozenset[str] = frozenset()  # names of files that are not written again
+        self.frozen: frozenset[str] = frozenset()  # names of files that are not written again
         self.partition: tuple[str, ...] = ()  # the columns that lay out the table
-        self.ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
+        self.field_ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
 
-    def reading(self, number: int) -> AbstractContextManager[None]:
+    def checked_content(self, number: int) -> AbstractContextManager[None]:
         "As the journal's: what a log of others cannot say raises `LeftToFormat`."
         return nullcontext()
 
@@ -607,7 +609,7 @@ class FormatLog:  # a `lake.parquet.journal.Log`
 
     def can_put(self) -> bool:
         "Whether a commit can be put so that another writer's is never put over."
-        return self.store.makes_files(self.aside.removesuffix("/aside"))
+        return self.store.makes_files(self.staging_folder.removesuffix("/aside"))
 
     def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
         "What `base` returns, of a format. Raises `CommitConflict`, `LeftToFormat`."
@@ -622,7 +624,7 @@ class FormatLog:  # a `lake.parquet.journal.Log`
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
         "Raises `LeftToFormat` if one of these files cannot be written again."
-        if unwritable := [file.name for file in files if file.name in self.fixed]:
+        if unwritable := [file.name for file in files if file.name in self.frozen]:
             raise LeftToFormat(f"{unwritable[0]} has {self.deletes}, or is larger than {LARGEST >> 20} MB")
 
     def commit(

@@ -11,12 +11,12 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ..changes.fold import CAME, FIRST_OP, HAS_COLUMNS, IF_THERE, IS_INSERT, WRITE
+from ..changes.fold import FIRST_OP, HAS_COLUMNS, IF_PRESENT, IS_INSERT, MOVED_IN, WRITE
 from ..changes.read import before_images, quoted
 from ..changes.schema import FILE, OP, ROW, Schema
 from ..changes.stage import Batch, batch_frame
 from .parquet.rewrite import key_scalar
-from .parquet.write import describe
+from .parquet.write import lake_file_of
 from .table import lake_columns
 from ..storage.filesystem import bytes_of, files_in, read_url, spark_url
 
@@ -47,7 +47,7 @@ def _rules(
     return [
         {
             "was_dead": f"o0 <=> 'D' and {' < '.join(places)}",  # by a change before the batch row's
-            "writes": f"w and not (f <=> '{IF_THERE}' and o0 <=> 'D')",
+            "writes": f"w and not (f <=> '{IF_PRESENT}' and o0 <=> 'D')",
         },
         {
             "says": f"writes or ({soft} and not was_dead)",  # the row gets the Op, file and row of the batch row
@@ -71,9 +71,9 @@ def _effects(names: Sequence[str], batch: Batch) -> dict[str, str]:
         "idle": f"{_same(names, names)} and not gone",  # also from the same change
         "same": f"{_same(names, source)} and (o0 <=> 'D') = (c0 <=> 'D') and not gone",
         "dies": "gone or (c0 <=> 'D' and not o0 <=> 'D')",
-        "fresh": f"writes and not f <=> '{IF_THERE}'",
+        "fresh": f"writes and not f <=> '{IF_PRESENT}'",
         "patch": "writes and not a and f <=> 'U'",
-        "clash": f"f <=> '{CAME}' and not o0 <=> 'D' and not a and not ({_same(names, compared)})",
+        "clash": f"f <=> '{MOVED_IN}' and not o0 <=> 'D' and not a and not ({_same(names, compared)})",
     }
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #a31e32ad
@@ -93,7 +93,7 @@ def _literal(value: Any) -> str:
 def key_bounds(batch: Batch) -> dict[str, tuple[str, str]]:  # key column -> smallest and largest value, in SQL
     "The bounds of the batch's keys, of types whose order is the same everywhere."
     types, bounds = {column.name: column.type for column in lake_columns(batch.schema)}, {}
-    files = [describe(url, "", "", batch.keys) for url in files_in(batch.url)]
+    files = [lake_file_of(url, "", "", batch.keys) for url in files_in(batch.url)]
     files = [file for file in files if file.rows]
     for i, key in enumerate(batch.keys):
         ends = [end for file in files for end in (file.low[i], file.high[i])]
@@ -226,7 +226,7 @@ def inserts(spark: SparkSession, outcome: MergeSource) -> DataFrame:
     batch, names = outcome.batch, [column.name for column in lake_columns(outcome.batch.schema)]
     keys = [names.index(key) for key in batch.keys]
     stored = _read(spark, batch, outcome.url).select(*[f"c{k}" for k in keys])
-    rows = _numbered(spark, batch, names).where(f"w and not f <=> '{IF_THERE}'")
+    rows = _numbered(spark, batch, names).where(f"w and not f <=> '{IF_PRESENT}'")
     fresh = rows.join(stored, [F.col(f"n{k}") == F.col(f"c{k}") for k in keys], "left_anti")
     return fresh.select(*[f"n{i}" for i in range(len(names))]).toDF(*names)
 

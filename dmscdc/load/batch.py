@@ -144,10 +144,10 @@ def fold_files(
         task.row_key,
         url,
         change_sequence(task, files, load),
-        soft=task.soft,
+        soft_deletes=task.soft,
         only_inserts=not task.key,
-        texts=partition_texts(task, files.schema),
-        existing=tuple(column.name for column in table_schema),
+        partition_texts=partition_texts(task, files.schema),
+        existing_columns=tuple(column.name for column in table_schema),
     )
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f5eee223
@@ -173,8 +173,8 @@ def check_batch(task: TableContext, files: ChangeFiles, batch: Batch) -> None:
         refuse_bad(str(task.table), batch.folded)
     if batch.folded.first_image:
         _refuse_image(task, files, batch.folded.first_image)
-    if batch.folded.unfit:
-        refuse_unfit(task, batch.folded.unfit)
+    if batch.folded.first_unfit:
+        refuse_unfit(task, batch.folded.first_unfit)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f707d653
 def _refuse_image(task: TableContext, files: ChangeFiles, insert: Place) -> None:

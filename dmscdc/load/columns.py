@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..changes.fold import ESCAPED, HIVE_NULL, ROOM, UnfitText, bytes_left
+from ..changes.fold import ESCAPED, HIVE_NULL, LONGEST_VALUE, UnfitText, folder_bytes_left
 from ..changes.read import STANDARD, check_key, check_ops, quoted
 from ..changes.schema import Evolution, Footer, Schema, by_policy, check_case, evolve
 from ..errors import Refused
@@ -55,11 +55,12 @@ def _check_partition(task: TableContext, schema: Schema, column: str) -> None:
         return
     if types[column] == "binary":
         raise Refused(f"{task.table}: the partition column {column} is binary, folders are called by texts. {advice}")
-    room = bytes_left(column)
-    if room < ROOM:  # the first row with a long value would be refused, and the load with it
+    room = folder_bytes_left(column)
+    if room < LONGEST_VALUE:  # the first row with a long value would be refused, and the load with it
         raise Refused(
             f"{task.table}: the name of the partition column {column[:40]}… leaves {max(room, 0)} bytes of a folder's "
-            f"name to its values; {ROOM} were expected, which a decimal may need, and 26 of them a null. {advice}"
+            f"name to its values; {LONGEST_VALUE} were expected, which a decimal may need, and 26 of them a null. "
+            f"{advice}"
         )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #240e88dc
@@ -90,7 +91,7 @@ def has_unfit(column: str) -> SparkColumn:
     value = F.col(quoted(column))
     unescaped = F.regexp_replace(value, ESCAPED, "")
     size = F.octet_length(value) + 2 * (F.length(value) - F.length(unescaped))  # an escaped character takes three bytes
-    return value.isin("", HIVE_NULL) | value.contains("\0") | (size > bytes_left(column))
+    return value.isin("", HIVE_NULL) | value.contains("\0") | (size > folder_bytes_left(column))
 
 # %% ../../notebooks/08_load/05_columns.ipynb #4078fc79
 def refuse_unfit(task: TableContext, unfit: UnfitText) -> None:

@@ -79,7 +79,9 @@ def _staged(task: TableContext, reading: Reading) -> str:
     return f"{task.lake.staging_dir(reading.transaction)}/staged"
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #aa7ee950
-def _truncates(spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch) -> Emptied | None:
+def _find_truncates(
+    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+) -> Emptied | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
     if not (folded.batch.folded.bad and task.empties):  # to the fold such a row is a bad one
         return None
@@ -101,7 +103,7 @@ def _without_obsolete(
 ) -> FoldedBatch:
     "The batch without what was sent again from before the load, or from before a TRUNCATE."
     reading = folded.reading
-    # Applied, such changes would bring back rows that the source no longer has.
+    # A resumed task may send such changes again; applied, they would bring back rows that the source no longer has.
     before_truncate = from_before_emptied(spark, reading.changes, folded.batch, plan.after.emptied_sequence)
     before_load = sent_before_load(spark, task, head, reading.changes, folded.batch)
     reasons = {**dict.fromkeys(before_load.resent, BEFORE_LOAD), **dict.fromkeys(before_truncate, BEFORE_EMPTIED)}
@@ -120,7 +122,7 @@ def _fold_batch(
     on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
         folded = _fold(on_demand, task, plan, head, reading, "first")
-        truncates = _truncates(spark, task, plan, head, folded)
+        truncates = _find_truncates(spark, task, plan, head, folded)
         # The table is emptied first, and what comes after the TRUNCATE is a batch of its own.
         if truncates and truncates.last:
             return truncates
@@ -129,7 +131,7 @@ def _fold_batch(
     return folded
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #69a17d0e
-def _meet_applied(
+def _find_repeated(
     spark: OpenSession,
     task: TableContext,
     plan: Plan,
@@ -137,7 +139,9 @@ def _meet_applied(
     folded: FoldedBatch,
     is_complete: bool,  # no file of the batch is put aside
 ) -> FoldedBatch:
-    "Which applied files may hold changes that the batch brings again; without what the table's rows have passed."
+    """Which applied files may hold changes that the batch brings again.
+
+    Where some of them are gone, also without the changes that the table's rows have passed."""
     on_demand = session_on_demand(spark)
     files = folded.reading.files
     images = folded.reading.changes.images
@@ -193,20 +197,20 @@ def _fold_keyless(
     changes = reading.changes
     applied = dict(Position.from_json(head.position).window)
     sent_again = rows_sent_again(spark, task, head, changes, folded.batch, folded.earlier, applied)
-    in_load = repeats_of_load(spark, task, head, changes, reading.files)
+    repeats_of_the_load = repeats_of_load(spark, task, head, changes, reading.files)
     instruction = (plan.instruction or {}).get("kind")
-    is_again = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
+    was_applied = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )
-    repeats = [*(in_load if task.doubles else []), *sent_again.rows]
-    met = apply_without_key(spark, task, changes, folded.batch, repeats, is_again, _staged(task, reading))
-    counts = replace(met.batch.folded, lowest=sent_again.lowest)  # of what is new
+    repeats = [*(repeats_of_the_load if task.doubles else []), *sent_again.rows]
+    applied_batch = apply_without_key(spark, task, changes, folded.batch, repeats, was_applied, _staged(task, reading))
+    counts = replace(applied_batch.batch.folded, lowest=sent_again.lowest)  # of what is new
     return replace(
         folded,
-        batch=replace(met.batch, folded=counts),
-        in_load=tuple(in_load),
+        batch=replace(applied_batch.batch, folded=counts),
+        in_load=tuple(repeats_of_the_load),
         sent_again=sent_again.rows,
-        misses=met.misses,
+        misses=applied_batch.misses,
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #073cf12a
@@ -214,10 +218,11 @@ def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: 
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.folded
     changes = folded.reading.changes
-    is_first = Position.from_json(head.position).applied == (0, 0)  # after a load; later on it has been said
+    # The first batch on a load says it; later ones would only say it again.
+    is_after_load = Position.from_json(head.position).applied == (0, 0)
     return replace(
         folded,
-        note_useless=note_useless(task, changes) if is_first and not counts.highest else "",
+        note_useless=note_useless(task, changes) if is_after_load and not counts.highest else "",
         left_out=left_out_changes(spark(), changes) if counts.left_out else LeftOut(),
     )
 
@@ -251,7 +256,7 @@ def _prepare_batch(
     folded = _fold_batch(spark, task, plan, head, reading, clock)
     if isinstance(folded, FoldedBatch):
         with clock.step("fold", reading.rows):
-            folded = _meet_applied(spark, task, plan, head, folded, is_complete=not unreadable_files)
+            folded = _find_repeated(spark, task, plan, head, folded, is_complete=not unreadable_files)
         if folded.earlier and task.key:
             files = sorted([*folded.earlier, *files], key=lambda file: file.order)
             folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
@@ -271,7 +276,7 @@ def _prepare_batch(
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
-def _only_aside(
+def _prepare_only_quarantined(
     spark: OpenSession,
     task: TableContext,
     plan: Plan,
@@ -307,7 +312,7 @@ def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Co
     # A file that cannot be read is put aside as a whole; the others go on without it.
     readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
-        return _only_aside(spark, task, plan, head, files, unreadable_files)
+        return _prepare_only_quarantined(spark, task, plan, head, files, unreadable_files)
     return _prepare_batch(spark, task, plan, head, readable, unreadable_files)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #31de4e75
@@ -322,7 +327,7 @@ def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Comm
         footers = open_files(task, [file for file in plan.changes if file.path not in unreadable_files], head).footers
     if footers:
         # What cannot be applied is refused before there is a table.
-        columns_after(task, head, footers)  # refused before anything is there
+        columns_after(task, head, footers)
     position = Position(applied=(0, 0)).to_commit()
     op_column = "" if head else task.op_column
     transaction = Transaction(head, position, task.run, (), task.key, task.partition, op_column=op_column)

@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['load_rows', 'replace_table', 'after_load', 'prepare_load']
+__all__ = ['load_rows', 'replace_table', 'position_of_load', 'prepare_load']
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-008
 def load_rows(
     spark: SparkSession,
     task: TableContext,
     load: ChangeFiles,
-    number: int,  # of the load
-    quarantined: int = 0,  # how many of the rows are put aside
+    load_number: int,
+    rows_aside: int = 0,  # how many of the rows are put aside
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
     from pyspark.sql import functions as F
 
     check_sound(spark, load.urls, load.bytes)  # before Spark reads: it could not say which file is damaged
-    raw = without_aside(task, load, read_changes(spark, load), quarantined)
+    raw = without_aside(task, load, read_changes(spark, load), rows_aside)
     columns = [quoted(column.name) for column in load.schema]
-    file = F.concat(FILE, F.lit(f"#{number}"))  # a reload uses the same names again
+    file = F.concat(FILE, F.lit(f"#{load_number}"))  # a reload uses the same names again
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #fa8500f6
-def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, has_aside: bool = False) -> None:
+def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, rows_aside: int = 0) -> None:
     """`Op` of a load row is I, where there is one: another value is a column of the source, which ours would replace.
 
     Raises `Refused`."""
@@ -61,7 +61,7 @@ def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles,
     with ThreadPoolExecutor(16) as pool:  # most files can say by their ends that they hold nothing else
         if all(pool.map(lambda footer: holds_only(files.urls[footer.path], footer.path, OP, "I"), footers)):
             return
-    rows = without_aside(task, files, read_changes(spark, replace(files, footers=footers)), has_aside)
+    rows = without_aside(task, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
     if row := rows.where(~F.col(OP).eqNullSafe("I")).select(FILE, ROW, OP).first():
         raise Refused(
             f"{task.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
@@ -73,13 +73,17 @@ def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles,
 def _check_rows(
     spark: SparkSession, task: TableContext, files: ChangeFiles, quarantined: Sequence[SetAside] = ()
 ) -> None:
-    "The key identifies the rows of a load, and each partition can name a folder. Raises `Refused`."
-    _check_load_ops(spark, task, files, bool(quarantined))
+    "The rows of a load are inserts, and the key identifies them. Raises `Refused`."
+    _check_load_ops(spark, task, files, len(quarantined))
     if task.key and quarantined:
         rows = without_aside(task, files, read_changes(spark, files), len(quarantined))
         check_counted(str(task.table), rows, task.key, files.rows - len(quarantined))
     elif task.key:
         check_unique(spark, str(task.table), files, task.key)
+
+# %% ../../notebooks/08_load/07_initial.ipynb #44ac270c
+def _check_folders(spark: SparkSession, task: TableContext, files: ChangeFiles) -> None:
+    "Each partition of a load can name a folder. Raises `Refused`."
     for column in partition_texts(task, files.schema):
         unfit = read_changes(spark, files).where(has_unfit(column)).select(FILE, ROW, quoted(column))
         if row := unfit.first():
@@ -91,32 +95,32 @@ def replace_table(
     task: TableContext,
     transaction: Transaction,
     load: ChangeFiles,
-    number: int,  # of the load
-    quarantined: int = 0,  # how many of its rows are put aside
+    load_number: int,
+    rows_aside: int = 0,  # how many of its rows are put aside
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
-    if task.lake.can_copy(transaction) and not quarantined:
-        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, number), transaction)
-    rows = load_rows(spark, task, load, number, quarantined)
+    if task.lake.can_copy(transaction) and not rows_aside:
+        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
+    rows = load_rows(spark, task, load, load_number, rows_aside)
     try:
-        return task.lake.replace(spark, rows, transaction, load.rows - quarantined, load.bytes)
+        return task.lake.replace(spark, rows, transaction, load.rows - rows_aside, load.bytes)
     except LostRows:
         refuse_lost(spark, load)  # names the file
         raise
 
 # %% ../../notebooks/08_load/07_initial.ipynb #77af45e1
-def after_load(plan: Plan) -> Position:
-    "The position of the load alone."
+def position_of_load(plan: Plan) -> Position:
+    "The position of the load alone, with no change file on top of it."
     after = plan.after
     # Changes are a commit of their own: they may be refused, and the load is there all the same.
-    load = Position(load=after.load, load_files=after.load_files, cut=after.cut, listed_at=after.listed_at)
-    return replace(load, applied=(0, 0))
+    return Position(after.load, after.load_files, listed_at=after.listed_at, cut=after.cut, applied=(0, 0))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #e335e9bf
 def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some of these changes count again
     "The highest change sequence of what the load makes obsolete."
     before = Position.from_json(head.position) if head else Position()
     applied_paths = dict(before.window)
+    # A task that is resumed may send older changes again after the load: by this sequence they are known.
     if not any(file.path in applied_paths for file in plan.changes):
         return max(before.sequence or "", before.loaded_sequence)
     # A rewind: the changes since the load count again, and those from before the same load still do not.
@@ -124,13 +128,14 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
     return before.loaded_sequence if is_same_load else ""
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
-def _position_of_load(
+def _position_and_note(
     task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
     "Where the table stands once the load is committed."
-    position = read_by(after_load(plan) if plan.changes else plan.after, opened)
+    position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
-    return put_aside(task, position, head, Position(), (), quarantined)
+    # Nothing that was put aside before the load still is.
+    return put_aside(task, position, head, before=Position(), paths=(), rows=quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
 def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
@@ -145,7 +150,7 @@ def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> Ch
 def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The table becomes the load set. Raises `Refused`."
     clock = Stopwatch()
-    on_demand = session_on_demand(spark)
+    on_demand = session_on_demand(spark)  # a session that starts at its first use
     with clock.step("footers"):
         opened = open_files(task, plan.load, head)
     load = _open_load(task, opened, head)
@@ -156,7 +161,8 @@ def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commi
     with clock.step("check key", load.rows):
         quarantined = load_rows_aside(spark, task, load, opened.bad)
         _check_rows(on_demand, task, load, quarantined)
-    position, note = _position_of_load(task, plan, head, opened, quarantined)
+        _check_folders(on_demand, task, load)
+    position, note = _position_and_note(task, plan, head, opened, quarantined)
     transaction = Transaction(
         head, position.to_commit(), task.run, load.schema, task.key, task.partition, op_column=task.op_column
     )

@@ -128,7 +128,7 @@ def rows_sent_again(
 
     lowest = batch.folded.lowest
     # Only a change sequence tells that two inserts are one order: two equal rows may be two orders.
-    if not batch.folded.highest or batch.folded.unproven:
+    if not batch.folded.highest or batch.folded.without_sequence:
         return SentAgain({}, lowest)
     column = sequence_column(files)
     rows = ordered_rows(spark, files).where("true" if images_of(files, batch) else f"{OP} = 'I'")

@@ -44,11 +44,12 @@ def note_sequence(task: TableContext, base: Commit, batch: Batch) -> str:
 # %% ../../notebooks/08_load/14_notes.ipynb #b57d1a8d
 def note_unproven(task: TableContext, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
     "Rows without a change sequence in a table whose changes had one."
-    if not before.sequence or not batch.folded.unproven or task.from_stream:
+    if not before.sequence or not batch.folded.without_sequence or task.from_stream:
         return ""
-    rows = count(batch.folded.unproven, "row")
+    rows = count(batch.folded.without_sequence, "row")
     return (
-        f"{rows} of {some(files)} {'has' if batch.folded.unproven == 1 else 'have'} no change sequence of the time of "
+        f"{rows} of {some(files)} {'has' if batch.folded.without_sequence == 1 else 'have'} no change sequence of the "
+        "time of "
         "the file, which the changes before had; the names of files decided. Look whether the rule of the task that "
         "adds it is still there, or whether the task was resumed from months before. A load by DMS, taken now, makes "
         "it certain"
@@ -57,15 +58,16 @@ def note_unproven(task: TableContext, before: Position, batch: Batch, files: Seq
 # %% ../../notebooks/08_load/14_notes.ipynb #193df881
 def _is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
-    return bool(batch.folded.keys) and not batch.folded.unproven
+    return bool(batch.folded.keys) and not batch.folded.without_sequence
 
 # %% ../../notebooks/08_load/14_notes.ipynb #7fab8ebc
 def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them."
-    if not late or not batch.folded.met or _is_proven(batch):
+    if not late or not batch.folded.overlapping_keys or _is_proven(batch):
         return ""
     return (
-        f"late file {late[0].path} met {count(batch.folded.met, 'key')} that newer files had changed; by file names "
+        f"late file {late[0].path} met {count(batch.folded.overlapping_keys, 'key')} that newer files had changed; by "
+        "file names "
         f"the newer ones won. No change sequence proves it. A reload makes it certain: "
         f"{Advice.RELOAD(task.table)}"
     )
@@ -73,10 +75,10 @@ def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026
 def note_disorder(task: TableContext, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch."
-    example = batch.folded.against
+    example = batch.folded.first_reversal
     if not example or task.from_stream:
         return ""
-    keys = count(batch.folded.disorder, "key")
+    keys = count(batch.folded.reversed_keys, "key")
     return (
         f"the change sequence and the files disagree about the order of changes of {keys}; the sequence decided. One "
         f"of them: row {example.row + 1:,} of {example.path} comes before row {example.other_row + 1:,} of "

@@ -184,7 +184,7 @@ def message_of_batch(task: TableContext, plan: Plan, head: Commit, folded: Folde
     new_files = [*plan.changes, *plan.late]
     early = _early_files(Position.from_json(head.position), folded)
     reasons = Counter(reason for row, reason in reading.skipped.items() if reading.is_new(row.path))
-    resumed = say_resumed(reading.resumed, new_files, folded.batch.folded.met, folded.batch.folded.repeats)
+    resumed = say_resumed(reading.resumed, new_files, folded.batch.folded.overlapping_keys, folded.batch.folded.repeats)
     if repeats := sum(folded.sent_again.values()):
         resumed = f"{count(repeats, 'row')} left out that a resumed task has sent again"
     slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""

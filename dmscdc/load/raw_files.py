@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..changes.csv_rows import BadRow, place_of
+from ..changes.csv_rows import BadRow, row_words
 from ..changes.derived import with_computed
 from ..changes.options import ReadOptions, options_to_json
 from dmscdc.changes.quarantine import (
@@ -84,7 +84,7 @@ def _refuse_rows(task: TableContext, bad: Sequence[BadRow]) -> None:
     if bad:
         count_words = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
         raise Refused(
-            f"{task.table}: {place_of(bad[0])} cannot be read: {bad[0].reason}. {count_words}. Put the file "
+            f"{task.table}: {row_words(bad[0])} cannot be read: {bad[0].reason}. {count_words}. Put the file "
             f"right or take it out of the landing, or correct the table's definition: "
             f"{Advice.COLUMNS(task.table, '--ddl FILE')}. Then: {Advice.PASS_ONLY(task.table)}",
             len(bad),

@@ -105,7 +105,7 @@ def passed_rows(
     lowest = _lowest_sent(batch)
     # Each row of the table has the sequence of its newest change, so it decides where the known files do not reach
     # back.
-    if not lowest or lowest > newest or batch.folded.unproven or task.from_stream:
+    if not lowest or lowest > newest or batch.folded.without_sequence or task.from_stream:
         return []
     column = sequence_column(files)
     table = task.lake.read(spark)

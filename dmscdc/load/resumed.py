@@ -31,13 +31,13 @@ __all__ = ['resumed_files', 'never_seen', 'note_never_seen', 'say_resumed']
 # %% ../../notebooks/08_load/11_resumed.ipynb #c92ff94b
 def _is_sent_again(task: TableContext, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
     "Whether a batch may bring changes that were applied."
-    if not batch.folded.lowest or batch.folded.unproven or task.from_stream:
+    if not batch.folded.lowest or batch.folded.without_sequence or task.from_stream:
         return False
     lowest = batch.folded.lowest.sequence
     newest = before.sequence or ""
     # The newest change again does nothing to a row; the same change of a key would come before another one of it.
     is_harmless = bool(task.key) and not images
-    is_newest_again = lowest == newest and is_harmless and not batch.folded.disorder
+    is_newest_again = lowest == newest and is_harmless and not batch.folded.reversed_keys
     return lowest <= newest and not is_newest_again
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #01a20994

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import WELL, Verdict
 from .charts import OPERATIONS
-from .log import by_end, read_lines
+from .log import end_of_run, read_lines
 from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'read_on', 'row_of', 'with_lines',
-           'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'brought_up_to_date']
+__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'LogLine', 'read_on', 'row_of',
+           'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'bring_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -44,25 +44,32 @@ class LogOffset:
         return self.piece, self.offset
 
 # %% ../../notebooks/09_runs/08_index.ipynb #28f982fb
-def _print_of(content: bytes) -> str:
+def _fingerprint(content: bytes) -> str:
     "The fingerprint of the bytes before an offset."
     return hashlib.sha256(content[-BACK:]).hexdigest()[:16] if content else ""
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-008
 @dataclass(frozen=True)
 class Reading:
-    "Lines of the run log, each with the offset after it, and the offset after the last."
+    "Lines of the run log, and the offset after the last."
 
     start: LogOffset
-    lines: list[tuple[tuple[int, int], dict[str, Any]]]
+    lines: list[LogLine]
     end: LogOffset
 
+# %% ../../notebooks/09_runs/08_index.ipynb #d388e3ae
+class LogLine(NamedTuple):
+    "A line of the run log."
+
+    end: tuple[int, int]  # piece and offset after it
+    run: dict[str, Any]  # its fields
+
 # %% ../../notebooks/09_runs/08_index.ipynb #d4e09e00
-def _placed(content: bytes, piece: int, offset: int) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[LogLine]:
     "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
         offset += len(raw)
-        yield from (((piece, offset), line) for line in read_lines(raw))
+        yield from (LogLine((piece, offset), line) for line in read_lines(raw))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #b92c7433
 def read_on(
@@ -71,20 +78,20 @@ def read_on(
 ) -> Reading | None:  # None: this is not the run log that was read before
     "All lines after an offset; a line that is still being written is left to the next reader."
     skip, end, is_known = min(BACK, start.offset), start, not start.offset
-    lines: list[tuple[tuple[int, int], dict[str, Any]]] = []
+    lines: list[LogLine] = []
     for piece, content in run_store.tail(start.piece, start.offset - skip):
         is_first = piece == start.piece
-        if is_first and _print_of(content[:skip]) != start.before:
+        if is_first and _fingerprint(content[:skip]) != start.before:
             return None
         begin, offset = (skip, start.offset) if is_first else (0, 0)
         complete, is_known = content[: content.rfind(b"\n") + 1], is_known or is_first
         if len(complete) > begin:
-            lines += _placed(complete[begin:], piece, offset)
-            end = LogOffset(piece, offset + len(complete) - begin, _print_of(complete))
+            lines += _lines_with_offsets(complete[begin:], piece, offset)
+            end = LogOffset(piece, offset + len(complete) - begin, _fingerprint(complete))
     return Reading(start, lines, end) if is_known else None
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-013
-_WORDS = 600  # characters of a run's words that pages keep; the report has all
+_MOST_WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
 def row_of(
@@ -97,7 +104,7 @@ def row_of(
     row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or Verdict.ATTENTION
     row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
     row["bytes"] = line.get("bytes_written")
-    row["words"] = words if len(words) <= _WORDS else f"{words[:_WORDS]}…"
+    row["words"] = words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…"
     return {name: value for name, value in row.items() if value or value == 0 and name == "lag"}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #6a2bc314
@@ -125,7 +132,7 @@ def _encoded(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 # %% ../../notebooks/09_runs/08_index.ipynb #0f348345
-def _at(index: dict[str, Any]) -> tuple[int, int]:
+def _upto(index: dict[str, Any]) -> tuple[int, int]:
     "How far a file has followed the run log."
     return tuple(index["upto"][:2])
 
@@ -135,11 +142,11 @@ def with_lines(
     reading: Reading,  # lines of this table, from `upto` or earlier
 ) -> dict[str, Any]:  # the same with what is new
     "A table's runs with the new ones added; a late one is sorted in."
-    if reading.end.at <= _at(runs):
+    if reading.end.at <= _upto(runs):
         return runs
     ids = {row.get("run") for row in runs["rows"]}
-    fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _at(runs)}
-    rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=by_end)
+    fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _upto(runs)}
+    rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=end_of_run)
     return {**runs, "upto": [*reading.end.at], "rows": rows}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #18fa5b45
@@ -171,7 +178,9 @@ def without_closed(
     runs: dict[str, Any],  # the runs now
     written: dict[str, Any],  # the runs when the pages were written
 ) -> dict[str, Any]:
-    "A table's runs without those of full older pages, unless these pages have changed meanwhile."
+    """A table's runs without those of full older pages, unless these pages have changed meanwhile.
+
+    A full older page is closed: it changes no more, so that the file does not grow with every run."""
     count = max(0, len(written["rows"]) - PAGE) // PAGE
     if runs["closed"] != written["closed"] or runs["rows"][: count * PAGE] != written["rows"][: count * PAGE]:
         return runs
@@ -191,7 +200,7 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     return {"rows": rows, "lag": max(lags, default=None), **sums}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
-def _noted(index: dict[str, Any], line: dict[str, Any]) -> None:
+def _add_line(index: dict[str, Any], line: dict[str, Any]) -> None:
     "Add a line to the front page's file."
     row, is_pass = row_of(line), line.get("job") == "pass" and not line.get("html")
     if is_pass:
@@ -237,11 +246,13 @@ def index_of(
 _Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; the second is where those of before are
 
 
-def _with_reading(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
+def _add_lines(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
     "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
-    for _, line in (entry for entry in reading.lines if entry[0] > _at(index)):
-        _noted(index, line)
+    for line in reading.lines:
+        if line.end > _upto(index):
+            _add_line(index, line.run)
+    # A pass that has ended makes another list of them.
     if index["passes"] != passes:
         index["charts"] = draw(index["passes"], index["charts"])
     end = reading.end
@@ -249,7 +260,7 @@ def _with_reading(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-027
 @dataclass
-class _News:
+class _LogNews:
     "The new lines of a run log, and all lines for files that are missing, torn or behind."
 
     run_store: RunStore
@@ -276,16 +287,16 @@ class _News:
 def _by_table(reading: Reading) -> dict[str, Reading]:
     "The lines of each table, without those of passes that found nothing to do."
     readings: dict[str, Reading] = {}
-    for entry in reading.lines:
-        if not _is_idle(entry[1]):
-            readings.setdefault(entry[1].get("table") or "", replace(reading, lines=[])).lines.append(entry)
+    for line in reading.lines:
+        if not _is_idle(line.run):
+            readings.setdefault(line.run.get("table") or "", replace(reading, lines=[])).lines.append(line)
     return readings
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
-def _news_of(
+def _read_news(
     run_store: RunStore,
     afresh: bool = False,  # rebuild everything
-) -> _News:
+) -> _LogNews:
     "The lines that pages do not show yet. An unknown run log is read from its first line."
     index, fresh = _index_in(run_store.get(INDEX)), _new_index()
     reading = read_on(run_store, LogOffset(*index["upto"])) if index and not afresh else None
@@ -299,7 +310,7 @@ def _news_of(
         run_store.revise(INDEX, begin)
         index = index_of(run_store)
         reading = read_on(run_store, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
-    return _News(run_store, index, reading)
+    return _LogNews(run_store, index, reading)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #5fdcf5b2
 def table_of(
@@ -314,17 +325,25 @@ def table_of(
     return _parsed(content, run_log) or {"ledger": run_log, **empty}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
-def _grown(news: _News, table: str, keep: int) -> tuple[dict[str, Any], list[str], bool]:
-    "Add the new lines to a table's file; its new content, the reports that go, and whether it has grown."
-    results: list[tuple[dict[str, Any], list[str], bool]] = []
+class _Grown(NamedTuple):
+    "What adding new lines to a table's file did."
+
+    runs: dict[str, Any]  # its new content
+    removed: list[str]  # names of the reports that go
+    has_grown: bool
+
+# %% ../../notebooks/09_runs/08_index.ipynb #cd97bd2c
+def _grow(news: _LogNews, table: str, keep: int) -> _Grown:
+    "Add the new lines to a table's file."
+    results: list[_Grown] = []  # of each attempt: the file may be another one by then
 
     def edit(before: bytes) -> bytes | None:
         runs = table_of(news.run_store, news.index, table, before)
-        grown = with_lines(runs, news.of(table, _at(runs)))
+        grown = with_lines(runs, news.of(table, _upto(runs)))
         if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(news.run_store, grown)
         shortened, removed = without_reports(grown, keep)
-        results.append((shortened, removed, shortened is not runs))
+        results.append(_Grown(shortened, removed, shortened is not runs))
         return None if shortened is runs else _encoded(shortened)
 
     news.run_store.revise(file_of(table, kind="json"), edit)
@@ -344,7 +363,7 @@ def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
     run_store.remove(name for report in reports for name in (f"{report.removesuffix('.html')}.ipynb", report))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #c36fe258
-def _close(news: _News, table: str, written: dict[str, Any]) -> None:
+def _close(news: _LogNews, table: str, written: dict[str, Any]) -> None:
     "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:
@@ -365,7 +384,7 @@ def _incomplete(
     return {table for table in index["tables"] if not {file_of(table), file_of(table, kind="json")} <= present}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-032
-def brought_up_to_date(
+def bring_up_to_date(
     runs: Path | str | RunStore,  # where runs are kept
     write: Callable[[RunStore, dict[str, Any], str], None],  # writes the pages of a table: run store, index, its name
     draw: _Draw,
@@ -375,22 +394,22 @@ def brought_up_to_date(
 ) -> list[str]:  # tables whose pages are as new as the run log
     "Add the new lines of the run log to the run index and the tables' pages. Raises `RunStoreError`."
     run_store = open_run_store(runs)
-    news, spent = _news_of(run_store, afresh), 0.0
+    news, spent = _read_news(run_store, afresh), 0.0
     tables = sorted({*news.new} | _incomplete(run_store, news.index))
     for number, table in enumerate(tables):
         if spent > seconds:
             return tables[:number]  # the index stays as it was, so all lines are news again
         begun = time.monotonic()
-        written, removed, has_grown = _grown(news, table, keep if table else 0)
+        grown = _grow(news, table, keep if table else 0)
         write(run_store, news.index, table)
-        _close(news, table, written)
-        _remove(run_store, removed)  # last, when no page leads to them
-        spent += time.monotonic() - begun if has_grown else 0.0
+        _close(news, table, grown.runs)
+        _remove(run_store, grown.removed)  # last, when no page leads to them
+        spent += time.monotonic() - begun if grown.has_grown else 0.0
 
     def edit(before: bytes) -> bytes | None:
         stored = _parsed(before, news.index["ledger"])
-        is_new = stored and news.reading.end.at > _at(stored)
-        return _encoded(_with_reading(stored, news.reading, draw)) if is_new else None
+        is_new = stored and news.reading.end.at > _upto(stored)
+        return _encoded(_add_lines(stored, news.reading, draw)) if is_new else None
 
     run_store.revise(INDEX, edit)
     return tables

@@ -23,9 +23,9 @@ from ..landing.files import for_shell
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'as_json', 'say', 'table_html', 'record', 'in_order', 'records', 'Run', 'iso',
-           'in_path', 'run_at', 'run_log_line', 'read_lines', 'by_end', 'RunLog', 'store_line', 'stored_run',
-           'facts_of', 'rebuild']
+__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'as_json', 'value_words', 'table_html', 'record', 'in_order', 'records', 'Run',
+           'iso', 'path_name', 'new_run', 'run_log_line', 'read_lines', 'end_of_run', 'RunLog', 'store_line',
+           'stored_run', 'run_log_lines', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -38,7 +38,7 @@ def as_json(
     return json.loads(json.dumps(value, default=str))
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-011
-def say(
+def value_words(
     value: Any,  # a JSON value
     limit: int = 3,  # members of a list that are shown; the rest is counted
 ) -> str:  # short text for people, not escaped
@@ -50,14 +50,14 @@ def say(
     if isinstance(value, (int, float)):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".")
     if isinstance(value, dict):
-        return ", ".join(f"{name} {say(member, limit)}" for name, member in value.items())
+        return ", ".join(f"{name} {value_words(member, limit)}" for name, member in value.items())
     if isinstance(value, (list, tuple)):
         ending = f" and {len(value) - limit:,} more" if len(value) > limit else ""
-        return "; ".join(say(member, limit) for member in value[:limit]) + ending
+        return "; ".join(value_words(member, limit) for member in value[:limit]) + ending
     return str(value) or "–"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-014
-def _is_grid(
+def _is_list_of_dicts(
     value: Any,  # a JSON value
 ) -> bool:
     "Whether a value is a list of dicts, which has columns."
@@ -67,14 +67,14 @@ def _is_grid(
 def _grid(value: dict | list) -> tuple[list[str], list[list[str]]]:
     "Header and rows of a dict, which has no header, or of a list of dicts."
     if isinstance(value, dict):
-        return [], [[name, say(entry)] for name, entry in value.items()]
+        return [], [[name, value_words(entry)] for name, entry in value.items()]
     head = list(dict.fromkeys(name for entry in value for name in entry))
-    return head, [[say(entry.get(name)) for name in head] for entry in value]
+    return head, [[value_words(entry.get(name)) for name in head] for entry in value]
 
 # %% ../../notebooks/09_runs/02_log.ipynb #85a49bd9
 def _names_in(value: Any) -> list[str]:
     "Names of a dict, or of the columns of a list of dicts, in their order."
-    return _grid(value)[0] if _is_grid(value) else list(value) if isinstance(value, dict) else []
+    return _grid(value)[0] if _is_list_of_dicts(value) else list(value) if isinstance(value, dict) else []
 
 # %% ../../notebooks/09_runs/02_log.ipynb #b4022237
 def _row_html(row: list[str], tag: str) -> str:
@@ -91,8 +91,8 @@ def table_html(
     limit: int = 10,  # rows shown
 ) -> str:  # HTML, escaped
     "A small HTML table of a value; a sentence where it is neither a dict nor a list of dicts."
-    if not _is_grid(value) and not isinstance(value, dict):
-        return f'<p class="{AS_IT_IS}">{html.escape(escaped(say(value, limit)))}</p>'
+    if not _is_list_of_dicts(value) and not isinstance(value, dict):
+        return f'<p class="{AS_IT_IS}">{html.escape(escaped(value_words(value, limit)))}</p>'
     head, rows = _grid(value)
     lines = [_row_html(row, "td") for row in rows[:limit]]
     if len(rows) > limit:
@@ -112,7 +112,7 @@ def record(
     forms = {
         RECORD: {name: value},
         "text/html": f"<p><b>{html.escape(name)}</b></p>{table_html(value)}",
-        "text/plain": f"{name}: {say(value)}",
+        "text/plain": f"{name}: {value_words(value)}",
     }
     display(forms, metadata={RECORD: _names_in(value)}, raw=True)
 
@@ -124,7 +124,7 @@ def in_order(
     "A dict with the given names first, also in a list of dicts; other values unchanged."
     if isinstance(value, dict):
         return {name: value[name] for name in (*names, *value) if name in value}
-    return [in_order(row, names) for row in value] if _is_grid(value) else value
+    return [in_order(row, names) for row in value] if _is_list_of_dicts(value) else value
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-021
 def records(
@@ -136,9 +136,12 @@ def records(
             notebook = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
-    outputs = [output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])]
-    entries = [(*pair, output) for output in outputs for pair in output.get("data", {}).get(RECORD, {}).items()]
-    return {name: in_order(value, output.get("metadata", {}).get(RECORD, [])) for name, value, output in entries}
+    recorded = {}
+    for output in (output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])):
+        names = output.get("metadata", {}).get(RECORD, [])
+        for name, value in output.get("data", {}).get(RECORD, {}).items():
+            recorded[name] = in_order(value, names)
+    return recorded
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
 FORKER_DIED = "process that forks died"
@@ -178,7 +181,7 @@ def iso(
 _LONGEST = 200  # bytes of a table's name in a path; a file system takes 255 for name and ending
 
 
-def in_path(
+def path_name(
     table: str,  # schema.table
 ) -> str:  # of ASCII
     "A table's name as a folder or a file can be called. A long one is cut, and made different by a hash."
@@ -188,7 +191,7 @@ def in_path(
     return f"{re.sub('%.?$', '', name[: _LONGEST - 13])}~{sha256(table.encode()).hexdigest()[:12]}"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #101a03cd
-def run_at(
+def new_run(
     start: datetime,  # UTC
     run_id: str,  # unique
     job: str,  # the notebook's name without its ending
@@ -197,7 +200,7 @@ def run_at(
     runs: Path,  # the folder in which runs are executed
 ) -> Run:  # its verdict is `failed` until something better is known
     "A new run with its path: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
-    home = runs / job / in_path(table) if table else runs / job
+    home = runs / job / path_name(table) if table else runs / job
     stem = f"{start.strftime('%Y%m%dT%H%M%S%f')[:-3]}Z-{quote(run_id, safe='_-')}"
     rerun = command or f"dmscdc pass{f' --only {for_shell(table)}' if table else ''}"
     return Run(
@@ -220,14 +223,14 @@ def run_log_line(
     runs: Path | str,  # the folder of runs
 ) -> dict[str, Any]:  # plain values, small
     "The facts of a run for the run log; the notebook's metadata keeps them too, to rebuild the log."
-    done = run.records.get("processed") or {}
+    processed = run.records.get("processed") or {}
     names = ("job", "table", "start", "end", "verdict", "words", "cause", "command")
     places = {"notebook": run.notebook, "html": run.html}
     numbers = {
-        "rows": done.get("rows") or {},
-        "files": len(done.get("files") or ()),
-        "bytes_written": (done.get("lake") or {}).get("bytes_written") or 0,
-        "lag": done.get("lag"),
+        "rows": processed.get("rows") or {},
+        "files": len(processed.get("files") or ()),
+        "bytes_written": (processed.get("lake") or {}).get("bytes_written") or 0,
+        "lag": processed.get("lag"),
     }
     return {
         "run": run.id,
@@ -257,7 +260,7 @@ def _as_line(line: dict[str, Any]) -> bytes:
     return json.dumps(line).encode() + b"\n"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #d1a7e25a
-def by_end(
+def end_of_run(
     line: dict[str, Any],  # of the run log
 ) -> tuple[str, str]:
     "When a run ended, as a sort key."
@@ -278,13 +281,13 @@ class RunLog:
     def lines(self, newest: int | None = None) -> list[dict[str, Any]]:
         "All lines, oldest first; with `newest`, only those in that many bytes from the end."
         lines = read_lines(b"".join(reversed(list(self.run_store.parts(newest)))))
-        return sorted(lines, key=by_end) if self.run_store.is_remote else lines
+        return sorted(lines, key=end_of_run) if self.run_store.is_remote else lines
 
     def newest_first(self) -> Iterator[dict[str, Any]]:
         "All lines, the newest first; parts of a file and pieces of a bucket are read only as needed."
         for part in self.run_store.parts():
             lines = read_lines(part)
-            yield from reversed(sorted(lines, key=by_end) if self.run_store.is_remote else lines)
+            yield from reversed(sorted(lines, key=end_of_run) if self.run_store.is_remote else lines)
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-048
 def _upload(line: dict[str, Any], run_store: RunStore) -> None:
@@ -303,8 +306,8 @@ def store_line(
             _upload(line, run_store)
         RunLog(run_store).append(line)
     except RunStoreError as error:
-        place = run_store.home / line["notebook"]
-        return f"Its report could not be kept: {error}. It lies in {place}; the next pass on this machine sends it"
+        notebook = run_store.home / line["notebook"]
+        return f"Its report could not be kept: {error}. It lies in {notebook}; the next pass on this machine sends it"
     if run_store.is_remote:
         (run_store.home / line["notebook"]).unlink()  # first: a notebook without a page is a lost run
         (run_store.home / line["html"]).unlink()
@@ -323,7 +326,7 @@ def stored_run(
     return replace(run, notebook=run_store.where(line["notebook"]), html=run_store.where(line["html"]))
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-053
-def facts_of(
+def run_log_lines(
     notebooks: Iterable[Path],  # executed notebooks
 ) -> list[dict[str, Any]]:  # run log lines; a notebook that is torn or not finished has none
     "The run log lines in the metadata of finished notebooks."
@@ -349,9 +352,9 @@ def rebuild(
     with run_log.path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        standing = [line for line in read_lines(file.read()) if not line.get("notebook")]
-        rebuilt = facts_of(Path(runs).glob("*/**/*.ipynb"))
-        lines = sorted(standing + rebuilt, key=by_end)
+        without_notebook = [line for line in read_lines(file.read()) if not line.get("notebook")]
+        rebuilt = run_log_lines(Path(runs).glob("*/**/*.ipynb"))
+        lines = sorted(without_notebook + rebuilt, key=end_of_run)
         file.truncate(0)
         os.write(file.fileno(), b"".join(map(_as_line, lines)))
     return len(lines)

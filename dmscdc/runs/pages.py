@@ -22,7 +22,7 @@ from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from .charts import charts_mark, charts_of
-from .index import MARKS_SHOWN, PAGE, brought_up_to_date, index_of, pages_of, table_of
+from .index import MARKS_SHOWN, PAGE, bring_up_to_date, index_of, pages_of, table_of
 from .report import LOADS, file_of, render, took
 from .store import RunStore, open_run_store
 
@@ -443,7 +443,7 @@ def bring_pages(
     seconds: float = math.inf,  # for tables that have run; those that are left come with the next call
 ) -> list[str]:  # tables whose pages were written
     "Write the pages of tables that have run since the last time. Raises `RunStoreError`."
-    return brought_up_to_date(runs, write_table_pages, _drawn, afresh, keep, seconds)
+    return bring_up_to_date(runs, write_table_pages, _drawn, afresh, keep, seconds)
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #ce172423
 def write_front_page(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from ..errors import NOT_DONE, Verdict, escaped
-from .log import RECORD, as_json, in_order, in_path, records, say, table_html
+from .log import RECORD, as_json, in_order, path_name, records, table_html, value_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -120,7 +120,7 @@ def _pairs(cells: list[list[str | None]], place: int = 1) -> str:
 
 
 _FILTERS: dict[str, Callable] = {
-    "say": say,
+    "say": value_words,
     "size": size,
     "duration": duration,
     "moment": moment,
@@ -346,7 +346,9 @@ def parameters_of(
     "Parameters of a run: those that papermill was given, and the defaults of the others."
     injected = book["metadata"].get("papermill", {}).get("parameters", {})
     values = {**_defaults(book), **injected}
-    return [{"name": name, "value": say(value, 20), "given": name in injected} for name, value in values.items()]
+    return [
+        {"name": name, "value": value_words(value, 20), "given": name in injected} for name, value in values.items()
+    ]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
 BALANCE = {  # what becomes of a row that is read -> how a page says it
@@ -431,7 +433,7 @@ def balance(
     if not done.get("files") or after is None:
         return ""
     if before is None:
-        return f"The table is new and has {say(after)} {'row' if after == 1 else 'rows'}."
+        return f"The table is new and has {value_words(after)} {'row' if after == 1 else 'rows'}."
     added, removed = rows.get("inserted", 0), rows.get("deleted", 0)
     if before + added - removed == after:
         return f"{before:,} rows before, {added:,} added, {removed:,} removed: {after:,} rows after."
@@ -496,7 +498,7 @@ def file_of(
     kind: str = "html",  # or json
 ) -> str:  # below the runs
     "The name of a table's page or of the file behind it; every table name has a dot, so none collides."
-    return f"tables/{f'{page}/' if page else ''}{in_path(table) or 'other'}.{kind}"
+    return f"tables/{f'{page}/' if page else ''}{path_name(table) or 'other'}.{kind}"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #36a9df4b
 def way_up(

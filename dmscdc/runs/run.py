@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import dmscdc
 from ..errors import ENDS, NoSuchJob, Refused, RefusedParameters, Verdict
-from .log import FORKER_DIED, Run, facts_of, iso, records, run_at, run_log_line, store_line, stored_run
+from .log import FORKER_DIED, Run, iso, new_run, records, run_log_line, run_log_lines, store_line, stored_run
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
 from ..storage.filesystem import make_private, private_opener
@@ -272,7 +272,7 @@ def run_notebook(
 
     job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
     check_parameters(job, parameters)
-    run = run_at(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
+    run = new_run(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
     make_private(run.notebook.parent)
     watch = Watch(timeout, server_death, stop)
     with open(run.notebook, "xb", opener=private_opener) as file:
@@ -300,17 +300,17 @@ def claimed(
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-053
 def _lost_run(notebook: Path, runs: Path) -> Run:
-    "A run from the path of its notebook: the inverse of `run_at`."
+    "A run from the path of its notebook: the inverse of `new_run`."
     stamp, _, run_id = notebook.stem.partition("-")
     job, _, table = notebook.parent.relative_to(runs).as_posix().partition("/")
     start = datetime.strptime(stamp, "%Y%m%dT%H%M%S%fZ").replace(tzinfo=timezone.utc)
-    return run_at(start, run_id, job, unquote(table) or None, None, runs)
+    return new_run(start, run_id, job, unquote(table) or None, None, runs)
 
 # %% ../../notebooks/09_runs/06_run.ipynb #ae651672
 def _ended(notebook: Path, run_store: RunStore) -> Run | None:
     "A run whose process died after the notebook was written and before page and line were."
     names = ("end", "verdict", "words", "cause", "command")
-    for facts in facts_of([notebook]):
+    for facts in run_log_lines([notebook]):
         run = _lost_run(notebook, run_store.home)
         return replace(run, **{name: facts[name] for name in names}, records=records(notebook))
     return None
@@ -338,6 +338,6 @@ def close_lost(
                 else:
                     closed.append(_keep(_lost_run(notebook, run_store.home), run_store))
             elif is_mine and run_store.is_remote:
-                for line in facts_of([notebook]):
+                for line in run_log_lines([notebook]):
                     store_line(line, run_store)
     return closed

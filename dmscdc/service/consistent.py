@@ -17,10 +17,10 @@ from .status import TableStatus, status_row
 from .workers import Outcome
 
 # %% auto #0
-__all__ = ['divided', 'check_consistent', 'hindered', 'held_back', 'say_boundary']
+__all__ = ['divide_transactions', 'check_consistent', 'hindrances', 'hold_back', 'say_boundary']
 
 # %% ../../notebooks/13_service/06_consistent.ipynb #b9cbcaf7
-def divided(
+def divide_transactions(
     config: Config,
     say: Callable[[str], None],
 ) -> Routed:
@@ -64,7 +64,7 @@ def _hindrance(
     return f"{status.table} ({first_sentence(row['words'] or row['waits'] or row['suggestion']).rstrip('.')})"
 
 # %% ../../notebooks/13_service/06_consistent.ipynb #53d6907a
-def hindered(
+def hindrances(
     statuses: Iterable[TableStatus],
     problems: Sequence[str],  # of the pass until now
 ) -> str:  # "" if all tables can go on
@@ -72,7 +72,7 @@ def hindered(
     return "; ".join([*problems, *filter(None, map(_hindrance, statuses))])
 
 # %% ../../notebooks/13_service/06_consistent.ipynb #52fd8d03
-def held_back(
+def hold_back(
     say: Callable[[str], None],
     statuses: Iterable[TableStatus],
     reason: str,

@@ -30,7 +30,7 @@ from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
 from .config import Config
-from .consistent import check_consistent, divided, held_back, hindered, say_boundary
+from .consistent import check_consistent, divide_transactions, hindrances, hold_back, say_boundary
 from .idle import Seen, is_calm, leave_word, look_around
 from .metrics import open_metrics, pass_facts, table_facts
 from .status import TableStatus, read_status, read_statuses, status_row
@@ -39,12 +39,12 @@ from dmscdc.service.workers import (
     Outcome,
     Servers,
     Workers,
-    attempt,
-    inherit,
-    lost_server,
+    free_dead_lease,
+    has_lost_server,
+    outcome_without_run,
     retry_alone,
     say_line,
-    without_run,
+    try_table,
 )
 from ..spark.interrupts import is_gone, stop_work, this_process
 from ..spark.server import serve
@@ -54,7 +54,7 @@ from ..state.registry import open_state
 from ..storage.filesystem import sweep_scratch
 
 # %% auto #0
-__all__ = ['PassResult', 'in_words', 'by_size', 'is_brief', 'status_after', 'show_failure', 'pass_verdict', 'run_pass']
+__all__ = ['PassResult', 'verdict_and_counts', 'by_size', 'is_brief', 'row_after', 'show_failure', 'pass_verdict', 'run_pass']
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-006
 def _plain(
@@ -91,7 +91,7 @@ class PassResult:
         return {"pass": self.id, **named, "tables": {name: _plain(outcome) for name, outcome in self.tables.items()}}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-009
-def in_words(
+def verdict_and_counts(
     outcomes: Iterable[Outcome],
 ) -> tuple[str, str]:  # verdict and sentence of the pass
     "The worst verdict and the number of tables by verdict; tables that wait, or are paused, are counted separately."
@@ -99,13 +99,20 @@ def in_words(
     worst = Verdict.worst(outcome.verdict for outcome in outcomes)
     ended = [verdict for verdict in ENDS if verdict != Verdict.NOTHING]
     order = (*ended, Verdict.WAITING, Verdict.PAUSED, "not begun", Verdict.NOTHING)
-    idle = {one.table: Verdict.PAUSED if one.paused else Verdict.WAITING for one in outcomes if one.paused or one.waits}
-    idle |= {one.table: "not begun" for one in outcomes if not one.begun}
-    counts = Counter(
-        idle.get(one.table, Verdict.NOTHING) if one.verdict == Verdict.NOTHING else one.verdict for one in outcomes
-    )
-    parts = ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])
-    return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {parts or 'none'}"
+    counts = Counter(map(_counted_as, outcomes))
+    counted = ", ".join(f"{counts[word]:,} {word}" for word in order if counts[word])
+    return worst, f"{len(outcomes):,} table{'s' * (len(outcomes) != 1)}: {counted or 'none'}"
+
+# %% ../../notebooks/13_service/08_passes.ipynb #67d58329
+def _counted_as(outcome: Outcome) -> str:
+    "The word under which a table is counted: of one with nothing to do, why."
+    if outcome.verdict != Verdict.NOTHING:
+        return outcome.verdict
+    if not outcome.begun:
+        return "not begun"
+    if outcome.paused:
+        return Verdict.PAUSED
+    return Verdict.WAITING if outcome.waits else Verdict.NOTHING
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-012
 def by_size(
@@ -115,16 +122,17 @@ def by_size(
     return sorted((status for status in statuses if status.has_work), key=lambda status: (-status.bytes, status.table))
 
 # %% ../../notebooks/13_service/08_passes.ipynb #55902c99
-_FEW = 32 << 20, 1_000_000  # bytes of files, and rows of the lake
+_BRIEF_BYTES = 32 << 20  # of files
+_BRIEF_ROWS = 1_000_000  # of the lake
 
 
 def is_brief(
     statuses: Sequence[TableStatus],  # of tables that need a run
 ) -> bool:
     "Whether Spark has seconds of work."
-    heads = [status.table_state.head if status.table_state else None for status in statuses]
-    sizes = [(status.bytes, head.rows if head else 0) for status, head in zip(statuses, heads)]
-    return all(sum(total) <= limit for total, limit in zip(zip(*sizes), _FEW))
+    heads = (status.table_state.head for status in statuses if status.table_state)
+    rows = sum(head.rows for head in heads if head)
+    return rows <= _BRIEF_ROWS and sum(status.bytes for status in statuses) <= _BRIEF_BYTES
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-013
 @contextmanager
@@ -162,7 +170,7 @@ def _heeding_signals(
 _MEMORY = 2 << 30  # bytes for a notebook that after all starts a Spark of its own
 
 
-def _without_spark(
+def _most_without_spark(
     workers: int,  # notebooks with Spark at a time
 ) -> int:
     "Notebooks at a time of tables that need no Spark: two a core, since each waits for its kernel half of the time."
@@ -171,15 +179,17 @@ def _without_spark(
     return max(workers, min(least, memory // _MEMORY) if memory else least)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #f946c404
-_SHOWING, _AT_END = 5.0, 20.0  # seconds for pages; of a run log that is read anew, the next passes write the others
+# Seconds for pages; of a run log that is read anew, the next passes write the others.
+_SECONDS_MEANWHILE = 5.0
+_SECONDS_AT_END = 20.0
 
 
-def _show(config: Config) -> None:
+def _update_pages(config: Config) -> None:
     "Write the pages of tables that are done. In a bucket they are written once, at the end."
     store = open_run_store(config.runs)
     with suppress(RunStoreError, OSError):  # the end of the pass says it
         if not store.is_remote:
-            bring_pages(store, keep=config.keep, seconds=_SHOWING)
+            bring_pages(store, keep=config.keep, seconds=_SECONDS_MEANWHILE)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #8ae03666
 def _run_all(
@@ -189,17 +199,17 @@ def _run_all(
     "Run tables in parallel until all are done or the workers are stopped."
     limit = workers.config.workers
     if not limit:
-        return [attempt(workers, status) for status in statuses]
-    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_without_spark(limit)) as without:
-        pools = {True: with_spark, False: without}
-        futures = [pools[status.needs_spark].submit(attempt, workers, status) for status in statuses]
-        shown_done = 0
+        return [try_table(workers, status) for status in statuses]
+    with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_most_without_spark(limit)) as without_spark:
+        pools = {True: with_spark, False: without_spark}
+        futures = [pools[status.needs_spark].submit(try_table, workers, status) for status in statuses]
+        shown = 0
         while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(unfinished)
             # The front page of a thousand tables is not drawn a thousand times.
-            if done - shown_done >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
-                _show(workers.config)
-                shown_done = done
+            if done - shown >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
+                _update_pages(workers.config)
+                shown = done
         return [future.result() for future in futures]
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-016
@@ -207,20 +217,26 @@ def _run_all(
 def _open_workers(
     config: Config,
     pass_id: str,
-    **options: Any,  # fields of the workers; `start` and `classic` are for its servers, `retry` for its looks
+    stop: threading.Event,
+    *,
+    classic: bool,
+    start: Callable,
+    retry: bool,
+    **fields: Any,  # of `Workers`
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, options.pop("classic"), options.pop("start"), options["stop"], forks=True)
-    keeper, owner, retry = LeaseHeartbeat(state), str(this_process(pass_id, servers.remote)), options.pop("retry")
+    servers = Servers(config, classic, start, stop, forks=True)
+    heartbeat = LeaseHeartbeat(state)
+    owner = str(this_process(pass_id, servers.remote))
 
     def reread(table: TableRef) -> TableStatus:
         return read_status(table, config, landing, state, time.time(), retry)
 
     try:
-        yield Workers(config, state, servers, keeper, owner, reread, **options)
+        yield Workers(config, state, servers, heartbeat, owner, reread, stop=stop, **fields)
     finally:
-        keeper.close()
+        heartbeat.close()
         servers.close()
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-018
@@ -232,13 +248,13 @@ def _run_needed(
     needed = by_size(statuses)
     workers.servers.brief = is_brief(needed)
     workers.progress.expect(len(needed))
-    done = {outcome.table: outcome for outcome in _run_all(workers, needed)}
-    for outcome in filter(lost_server, list(done.values())):
-        done[outcome.table] = retry_alone(workers, outcome)
-    return done
+    outcomes = {outcome.table: outcome for outcome in _run_all(workers, needed)}
+    for outcome in filter(has_lost_server, list(outcomes.values())):
+        outcomes[outcome.table] = retry_alone(workers, outcome)
+    return outcomes
 
 # %% ../../notebooks/13_service/08_passes.ipynb #ef3adde6
-def _free_idle(
+def _free_dead_leases(
     workers: Workers,
     statuses: Iterable[TableStatus],
 ) -> None:
@@ -246,10 +262,10 @@ def _free_idle(
     dead = {lease.table for lease in workers.state.holders() if is_gone(lease.owner)}
     for status in statuses:
         if status.table in dead and not status.has_work:
-            inherit(workers, status.table)
+            free_dead_lease(workers, status.table)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-020
-def status_after(
+def row_after(
     status: TableStatus,  # before the pass
     outcome: Outcome | None,  # None: the pass was stopped before
     state: State,  # where the run has saved the position
@@ -259,12 +275,12 @@ def status_after(
     if outcome is None or outcome.run is None:
         is_news = outcome is not None and outcome.verdict in (Verdict.BUSY, Verdict.FAILED)
         return row | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
-    done = outcome.run.records.get("processed") or {}
+    processed = outcome.run.records.get("processed") or {}
     row |= {"verdict": outcome.verdict, "words": outcome.words, "state": status.state}
     row["report"] = str(outcome.run.html)
-    if done:
+    if processed:
         item = state.get(status.table) or status.item
-        row |= {"position": done["position"]["after"], "rows": done["lake"].get("rows")}
+        row |= {"position": processed["position"]["after"], "rows": processed["lake"].get("rows")}
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
     return row
 
@@ -278,22 +294,19 @@ def _finish(
     "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
-    verdict = {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
+    line |= {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
-        RunLog(config.runs).append({**line, **verdict, **numbers})
-        planned = {status.table for status in statuses}
-        all_statuses = [
-            *statuses,
-            *(status for status in (read_statuses(config) if only else ()) if status.table not in planned),
-        ]
-        all_statuses.sort(key=lambda status: status.table)
+        RunLog(config.runs).append({**line, **numbers})
+        others = {status.table: status for status in read_statuses(config)} if only else {}
+        by_table = others | {status.table: status for status in statuses}
+        all_statuses = [by_table[table] for table in sorted(by_table)]
         state = open_state(config.state, config.landing, ask=True)
-        rows = [status_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
-        write_front_page(config.runs, rows, keep=config.keep, seconds=_AT_END)
+        rows = [row_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
+        write_front_page(config.runs, rows, keep=config.keep, seconds=_SECONDS_AT_END)
     except (RunStoreError, OSError) as error:  # the result of the tables stands, even if it cannot be stored
-        verdict, trouble = result.verdict if result.exit_code else Verdict.ATTENTION, "The front page could not be kept"
-        return replace(result, verdict=verdict, words=f"{result.words}. {trouble}: {error}")
+        verdict = result.verdict if result.exit_code else Verdict.ATTENTION
+        return replace(result, verdict=verdict, words=f"{result.words}. The front page could not be kept: {error}")
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #8f13933d
@@ -320,7 +333,7 @@ def pass_verdict(
     stopped: bool,
 ) -> dict[str, str]:  # verdict, words and cause of the pass
     "The verdict over all tables; a stopped pass has failed, whatever it has done."
-    verdict, words = in_words(tables.values())
+    verdict, words = verdict_and_counts(tables.values())
     if stopped:
         return {"verdict": Verdict.FAILED, "words": f"stopped on request; {words}", "cause": "stopped"}
     return {"verdict": verdict, "words": words, "cause": ""}
@@ -341,7 +354,7 @@ def _logged(
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #e96b93ed
-def _if_calm(
+def _leave_word_if_calm(
     config: Config,
     seen: Seen,  # at the beginning
     result: PassResult,  # over all tables
@@ -396,18 +409,18 @@ def _still_refused(
     return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
-def _left_alone(
+def _outcome_of_unrun(
     workers: Workers,
     status: TableStatus,  # at a table that was not run
 ) -> Outcome:
     "The outcome of a table without a run; it is printed if there is something to do or to wait for."
-    outcome = without_run(status)
+    outcome = outcome_without_run(status)
     if outcome.verdict != Verdict.NOTHING or outcome.waits:
         workers.say(_still_refused(status) if status.refusal else str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/08_passes.ipynb #661fc36f
-def _unseen(
+def _with_unread(
     verdict: dict[str, str],  # verdict, words and cause of the tables that were seen
     unread: Sequence[str],  # what could not be looked into, a sentence each
 ) -> dict[str, str]:  # of the pass
@@ -433,28 +446,39 @@ def _one_round(
     open_state(config.state, config.landing)  # created if it is missing
     _close_lost_runs(config, Path(more["job"]).stem)
     seen = look_around(config, time.time())
-    routed, left = divided(config, more["say"]), []
+    routed, notices = divide_transactions(config, more["say"]), []
     unread = list(routed.problems)
     try:
-        how = {"retry": more["retry"], "say": unread.append, "tell": left.append}
-        statuses = read_statuses(config, only, **how, owner=str(this_process(begun.id, "")))
+        owner = str(this_process(begun.id, ""))
+        tell = {"on_problem": unread.append, "on_notice": notices.append}
+        statuses = read_statuses(config, only, retry=more["retry"], **tell, owner=owner)
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
-    held = hindered(statuses, unread) if consistent else ""
-    with _open_workers(config, begun.id, stop=stop, log=log, **more) as workers:
-        ran = held_back(workers.say, statuses, held) if held else _run_needed(workers, statuses)
-        _free_idle(workers, statuses)
-        tables = {str(status.table): ran.get(str(status.table)) or _left_alone(workers, status) for status in statuses}
+    held_because = hindrances(statuses, unread) if consistent else ""
+    with _open_workers(config, begun.id, stop, log=log, **more) as workers:
+        tables = _all_outcomes(workers, statuses, held_because)
         workers.servers.dismiss()  # they end while the pass is written down
-        if consistent and not held:
-            say_boundary(tables, routed.last, left, unread)
-        verdict = _unseen(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
-        words = "; ".join([verdict["words"], *left])
+        if consistent and not held_because:
+            say_boundary(tables, routed.last, notices, unread)
+        verdict = _with_unread(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
+        words = "; ".join([verdict["words"], *notices])
         ended = _ended(begun, tables=tables, **{**verdict, "words": words})
         result = _logged(log, _finish(config, ended, statuses, only), statuses)
-        if seen and not (only or held or left):
-            _if_calm(config, seen, result, statuses)
+        if seen and not (only or held_because or notices):
+            _leave_word_if_calm(config, seen, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
+
+# %% ../../notebooks/13_service/08_passes.ipynb #34cb75d1
+def _all_outcomes(
+    workers: Workers,
+    statuses: list[TableStatus],
+    held_because: str,  # why a consistent pass begins nothing; "" for any other
+) -> dict[str, Outcome]:  # by table
+    "Run what is needed, and say what becomes of the other tables."
+    ran = hold_back(workers.say, statuses, held_because) if held_because else _run_needed(workers, statuses)
+    _free_dead_leases(workers, statuses)
+    names = [str(status.table) for status in statuses]
+    return {name: ran.get(name) or _outcome_of_unrun(workers, status) for name, status in zip(names, statuses)}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-027
 def run_pass(

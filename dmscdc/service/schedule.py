@@ -29,8 +29,8 @@ from ..runs.pages import first_sentence, write_front_page
 from ..runs.run import run_notebook
 from .config import Config, is_wanted
 from .metrics import open_metrics
-from .status import check_here, read_status, read_statuses, status_row
-from .workers import Servers, without_run
+from .status import check_known, read_status, read_statuses, status_row
+from .workers import Servers, outcome_without_run
 from ..state.registry import open_state
 
 # %% auto #0
@@ -226,7 +226,7 @@ def _why_no_commit(config: Config, table: TableRef) -> str:
     status = read_status(table, config, landing, state, time.time())
     ended = status.item.status
     last = ended.get("last_words") if ended.get("last_verdict") in NOT_DONE else ""
-    words = (last or "no pass has loaded it") if status.has_work else without_run(status).words
+    words = (last or "no pass has loaded it") if status.has_work else outcome_without_run(status).words
     words = status.plan.notes[0] if status.plan and status.plan.kind == PlanKind.ATTENTION else words
     return first_sentence(words).removeprefix(f"{table}: ").rstrip(".")
 
@@ -245,7 +245,7 @@ def not_compared(
             lake_table(ProofRequest(table, *places, catalog=config.catalog))
             continue
         except Refused:
-            check_here(config, table)
+            check_known(config, table)
             said = Verdict.ATTENTION, f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
         except DmscdcError as error:
             if not error.verdict:

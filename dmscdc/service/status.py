@@ -49,12 +49,12 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['FEW', 'TableStatus', 'state_of', 'input_mark', 'refusal_words', 'paused_words', 'busy_words', 'problem_words',
-           'read_status', 'columns_ahead', 'chosen_tables', 'check_here', 'wanted_tables', 'waits_for_aws',
-           'read_statuses', 'is_mended', 'status_row']
+__all__ = ['SMALL_BYTES', 'TableStatus', 'state_of', 'input_fingerprint', 'refusal_words', 'paused_words', 'busy_words',
+           'problem_words', 'read_status', 'pending_column_changes', 'chosen_tables', 'check_known', 'wanted_tables',
+           'waits_for_aws', 'read_statuses', 'is_input_new', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
-FEW = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
+SMALL_BYTES = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
 
 
 @dataclass(frozen=True)
@@ -68,23 +68,23 @@ class TableStatus:
     table_state: TableState | None = None  # its lake, where there is a plan
     suggestion: Suggestion | None = None  # of a waiting table
     problem: str = ""  # why it could not be planned
-    behind: bool = False  # the catalogue does not have the newest commit
+    catalog_behind: bool = False  # the catalogue does not have the newest commit
     refusal: Mapping[str, str] | None = None  # the mark and words of an earlier refusal of the same input
     holder: Lease | None = None  # of a table that has work: who works on it
 
     @property
     def has_work(self) -> bool:
         "Whether a run is needed: there is something to load or to report to the catalogue."
-        if self.state != "ready" or self.plan is None or self.refusal and not self.behind:
+        if self.state != "ready" or self.plan is None or self.refusal and not self.catalog_behind:
             return False
-        return self.behind or not self.plan.is_empty
+        return self.catalog_behind or not self.plan.is_empty
 
     @property
     def needs_spark(self) -> bool:
         "Whether a run will most likely ask for Spark; if it does against all odds, its notebook starts one."
         plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
         used_spark = self.item.status.get("spark", not plain)
-        small = min(FEW, int(os.environ.get("DMSCDC_SMALL_BYTES", FEW)))
+        small = min(SMALL_BYTES, int(os.environ.get("DMSCDC_SMALL_BYTES", SMALL_BYTES)))
         return not self.plan.is_empty and (used_spark or self.bytes > small)
 
     @property
@@ -102,7 +102,7 @@ def state_of(
     return "ready" if item.active else "paused"
 
 # %% ../../notebooks/13_service/03_status.ipynb #1f456b75
-def input_mark(
+def input_fingerprint(
     status: TableStatus,  # at a ready table
 ) -> str:
     "A mark of all that a refusal depends on: the same mark means the same refusal."
@@ -114,12 +114,16 @@ def input_mark(
     return sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
 # %% ../../notebooks/13_service/03_status.ipynb #6a5fd0c6
-def _recalled(
+def _with_refusal(
     status: TableStatus,
 ) -> TableStatus:  # with the refusal, where it is known that its input is refused
     "Add an earlier refusal of the same input."
     refusal = status.item.status.get("refused") or {}
-    return replace(status, refusal=refusal) if status.has_work and refusal.get("mark") == input_mark(status) else status
+    return (
+        replace(status, refusal=refusal)
+        if status.has_work and refusal.get("mark") == input_fingerprint(status)
+        else status
+    )
 
 # %% ../../notebooks/13_service/03_status.ipynb #43038942
 def refusal_words(
@@ -165,7 +169,7 @@ def problem_words(
     return f"{type(error).__name__}: {last_line:.300}. Nobody expected that: it is a fault in dmscdc"
 
 # %% ../../notebooks/13_service/03_status.ipynb #0db52bcc
-def _proposed(
+def _suggested_key(
     landing: Landing,
     item: TableItem,  # of a table that waits for its key
 ) -> Suggestion:
@@ -208,31 +212,31 @@ def read_status(
     owner: str = "",  # of a lease under which the table is settled first; "": only look
 ) -> TableStatus:  # of this table
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
-    item, kind, table_state = TableItem(table), "ready", None
+    item, readiness, table_state = TableItem(table), "ready", None
     try:
         fresh = {"format": config.format}
         item = state.get(table) or (state.put_settings(table, **fresh) if owner else TableItem(table, **fresh))
-        kind = state_of(item)
-        if kind == "waiting":
-            return TableStatus(table, kind, item, suggestion=_proposed(landing, item))
-        owner = owner if kind == "ready" else ""  # a paused table is only looked at
+        readiness = state_of(item)
+        if readiness == "waiting":
+            return TableStatus(table, readiness, item, suggestion=_suggested_key(landing, item))
+        owner = owner if readiness == "ready" else ""  # a paused table is only looked at
         table_state = _settled(state, table, config, owner)
         plan = plan_state(table_state, landing, config.quiet_period, now, config.archive)
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         catalog_mark = table_state.item.status.get("catalog", "")
-        behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
-        status = TableStatus(table, kind, table_state.item, plan, table_state, behind=behind)
+        catalog_behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
+        status = TableStatus(table, readiness, table_state.item, plan, table_state, catalog_behind=catalog_behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
     except Exception as error:  # a problem of one table must not stop the others
-        status = TableStatus(table, kind, item, table_state=table_state, problem=problem_words(table, error))
-    return status if retry else _recalled(status)
+        status = TableStatus(table, readiness, item, table_state=table_state, problem=problem_words(table, error))
+    return status if retry else _with_refusal(status)
 
 # %% ../../notebooks/13_service/03_status.ipynb #d92edd21
-_FOOTERS = 50  # of waiting files that are read
+_MOST_FOOTERS = 50  # of waiting files that are read
 
 
-def columns_ahead(
+def pending_column_changes(
     status: TableStatus,
     config: Config,
 ) -> list[str]:  # a sentence each
@@ -244,14 +248,14 @@ def columns_ahead(
     if not files or not head.schema:
         return []
     landing = open_landing(config.landing)
-    files = [file for file in files if file.path not in plan.archived][-_FOOTERS:]
+    files = [file for file in files if file.path not in plan.archived][-_MOST_FOOTERS:]
     urls = {file.path: landing.url(status.table, file.path) for file in files}
     try:
         footers = [with_computed(footer, status.item.partition, str(status.table)) for footer in read_footers(urls)]
         if plan.load:
             return list(replaced_columns(head, evolve(str(status.table), (), footers).schema))
-        grown = evolve(str(status.table), head.schema, footers, Position.from_json(head.position).absent)
-        return list(by_policy(str(status.table), status.item.schema_policy, head.schema, grown).sentences)
+        evolution = evolve(str(status.table), head.schema, footers, Position.from_json(head.position).absent)
+        return list(by_policy(str(status.table), status.item.schema_policy, head.schema, evolution).sentences)
     except Refused as error:
         return [str(error).removeprefix(f"{status.table}: ")]
     except OSError:  # a file that is going; the run says so
@@ -288,7 +292,7 @@ def chosen_tables(
     return named or tables
 
 # %% ../../notebooks/13_service/03_status.ipynb #6265befc
-def check_here(
+def check_known(
     config: Config,
     table: TableRef,
 ) -> None:
@@ -337,25 +341,26 @@ def _unused_transactions(
 # %% ../../notebooks/13_service/03_status.ipynb #a3441fa4
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
     "Files of DMS beside the tables that belong to none."
-    places = [str(place.root) for place in landing.places]
-    sentences = [". ".join(too_deep(places, str(place.root), path)) for place in landing.places for path in place.deep]
+    roots = [str(place.root) for place in landing.places]
+    deep = ((str(place.root), path) for place in landing.places for path in place.deep)
+    sentences = [". ".join(too_deep(roots, root, path)) for root, path in deep]
     rest_words = [f"{len(sentences) - 10:,} more folders hold files of DMS that lie too deep"] if sentences[10:] else []
     return [*sentences[:10], *rest_words]
 
 # %% ../../notebooks/13_service/03_status.ipynb #cd5a768e
 def _tell_undivided(
     config: Config,
-    say: Callable[[str], None],
-    tell: Callable[[str], None],
+    on_problem: Callable[[str], None],
+    on_notice: Callable[[str], None],
 ) -> None:
     "Tell how many files of transactions the next pass will divide."
     try:
         undivided = len(waiting(config.landing, config.transactions)) if config.transactions else 0
     except DmscdcError as error:
-        say(str(error))
+        on_problem(str(error))
         return
     if undivided:
-        tell(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
+        on_notice(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
 
 # %% ../../notebooks/13_service/03_status.ipynb #f84af3c9
 def read_statuses(
@@ -363,8 +368,8 @@ def read_statuses(
     only: Iterable[str] = (),  # tables by name; all where there are none
     now: float | None = None,  # epoch seconds
     retry: bool = False,  # ignore earlier refusals
-    say: Callable[[str], None] = lambda words: None,  # called with what could not be read
-    tell: Callable[[str], None] = lambda words: None,  # called with tables left out, and with a missing state
+    on_problem: Callable[[str], None] = lambda words: None,  # called with what could not be read
+    on_notice: Callable[[str], None] = lambda words: None,  # called with tables left out, and with a missing state
     owner: str = "",  # of leases under which tables are settled first; "": only look
 ) -> list[TableStatus]:  # by table
     "What every table needs now."
@@ -373,17 +378,17 @@ def read_statuses(
     only = tuple(only)
     tables, left_out = wanted_tables(config, chosen_tables(landing, state, only), bool(only))
     for words in filter(None, [left_out, state.message]):
-        tell(words)
+        on_notice(words)
     for schema, reason in landing.unread.items():
-        say(f"the tables of {schema} could not be looked for: {reason}")
+        on_problem(f"the tables of {schema} could not be looked for: {reason}")
     for words in (*_unused_transactions(config, landing), *_too_deep(landing)):
-        say(words)
-    _tell_undivided(config, say, tell)
-    look = lambda table: read_status(table, config, landing, state, now, retry, owner)
+        on_problem(words)
+    _tell_undivided(config, on_problem, on_notice)
+    read_table = lambda table: read_status(table, config, landing, state, now, retry, owner)
     if not waits_for_aws(config):
-        return list(map(look, tables))
+        return list(map(read_table, tables))
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
-        return list(pool.map(look, tables))
+        return list(pool.map(read_table, tables))
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-030
 _ASKED = {  # a person's instruction that waits -> its words
@@ -418,15 +423,15 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
-def _proposal_of(status: TableStatus) -> dict[str, Any]:
+def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the next command."
-    guess = status.suggestion
-    if guess is None:
+    suggestion = status.suggestion
+    if suggestion is None:
         verb = "plan" if status.state == "waiting" else "pass"
         command = f"dmscdc {verb} --only {for_shell(status.table)}"
         return {"suggested": [], "suggestion": status.problem, "command": command, "needs": ""}
-    proposal = {"suggested": list(guess.key), "suggestion": guess.words, "command": guess.command}
-    return {**proposal, "needs": guess.sets}
+    proposal = {"suggested": list(suggestion.key), "suggestion": suggestion.words, "command": suggestion.command}
+    return {**proposal, "needs": suggestion.sets}
 
 # %% ../../notebooks/13_service/03_status.ipynb #6421e889
 def _plan_words(plan: Plan | None) -> dict[str, str]:
@@ -444,7 +449,7 @@ def _waiting_since(plan: Plan) -> str:  # UTC; "" where nothing waits
     return f"{datetime.fromtimestamp(min(times), timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 # %% ../../notebooks/13_service/03_status.ipynb #049a8ec2
-def is_mended(
+def is_input_new(
     status: TableStatus,
 ) -> bool:
     "Whether the input has changed since the last refusal."
@@ -465,14 +470,14 @@ def status_row(
         "state": "new" if fresh else status.state,
         "key": list(item.key),
         "insert_only": item.insert_only,
-        **_proposal_of(status),
+        **_suggestion_fields(status),
         **_plan_words(plan),
         "position": str(position or "never loaded"),
         "commit": head.number if head else item.commit,
         "rows": head.rows if head else None,
         "lag": lag_of(position, time.time()),
         "stream": item.status.get("stream"),
-        "mended": is_mended(status),
+        "mended": is_input_new(status),
         "proof": item.status.get("proof"),
         "losses": item.status.get("losses") or [],
         "proven": proven_words(item.status.get("proof") or {}, head.number if head else item.commit),

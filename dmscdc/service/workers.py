@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import LeaseLost, NotWanted, ServerDied, Verdict
 from ..landing.advice import Advice
@@ -26,7 +26,7 @@ from ..runs.progress import Progress
 from ..runs.run import run_notebook, secret_in
 from ..runs.store import open_run_store
 from .config import Config, table_parameters
-from .status import TableStatus, busy_words, input_mark, paused_words, problem_words, refusal_words
+from .status import TableStatus, busy_words, input_fingerprint, paused_words, problem_words, refusal_words
 from ..spark.formats import spark_line
 from dmscdc.spark.interrupts import (
     MARK,
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from dmscdc.runs.fork import ForkServer
 
 # %% auto #0
-__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'Servers', 'one_server', 'Outcome', 'without_run', 'Workers',
-           'inherit', 'run_table', 'left_behind', 'noted', 'attempt', 'lost_server', 'retry_alone']
+__all__ = ['say_line', 'HeldLease', 'renew', 'LeaseHeartbeat', 'SparkAddress', 'Servers', 'one_server', 'Outcome',
+           'outcome_without_run', 'Workers', 'free_dead_lease', 'run_table', 'stop_left_work', 'save_result',
+           'try_table', 'has_lost_server', 'retry_alone']
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b6eb46f3
 def say_line(
@@ -66,7 +67,7 @@ class HeldLease:
 
     lease: Lease
     lost: threading.Event = field(default_factory=threading.Event)  # set when somebody else has taken it
-    stays: str = ""  # why it must expire instead of being released
+    kept_because: str = ""  # why it must expire instead of being released
 
 # %% ../../notebooks/13_service/04_workers.ipynb #c9947dda
 def renew(
@@ -84,20 +85,20 @@ def renew(
 
 # %% ../../notebooks/13_service/04_workers.ipynb #81e0a9e8
 def _renew_all(
-    keeper: LeaseHeartbeat,
+    heartbeat: LeaseHeartbeat,
 ) -> None:  # when the keeper is closed
     "Renew every lease four times in its life."
     # Three renewals may fail in a row before a lease runs out.
-    while not keeper.over.wait(keeper.seconds / 4):
-        for held_lease in list(keeper.held.values()):
-            renew(keeper.state, held_lease, keeper.seconds)
+    while not heartbeat.closed.wait(heartbeat.seconds / 4):
+        for held_lease in list(heartbeat.held.values()):
+            renew(heartbeat.state, held_lease, heartbeat.seconds)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-008
 class LeaseHeartbeat:
     "Renews the leases of a pass, all in one thread, until it is closed."
 
     def __init__(self, state: State, seconds: float = HOLD):
-        self.state, self.seconds, self.held, self.over = state, seconds, {}, threading.Event()
+        self.state, self.seconds, self.held, self.closed = state, seconds, {}, threading.Event()
         self.thread = threading.Thread(target=_renew_all, args=(self,), name="leases", daemon=True)
         self.thread.start()
 
@@ -113,29 +114,36 @@ class LeaseHeartbeat:
             yield held_lease
         finally:
             del self.held[table]
-            if not held_lease.stays:
+            if not held_lease.kept_because:
                 self.state.release(held_lease.lease)
 
     def close(self) -> None:
         "Stop renewing."
-        self.over.set()
+        self.closed.set()
         self.thread.join()
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
-def _prepare(
-    begin: Callable[[], None],  # called when a kernel can be started
+def _import_ahead(
+    start_forks: Callable[[], None],  # called when a kernel can be started
 ) -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
     import dmscdc.runs.kernel  # noqa: F401
 
-    begin()
+    start_forks()
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-015
-_JOB = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
+_JOB_IMPORTS = "dmscdc.history.sample, dmscdc.load.process"  # what the notebook of a table imports
 
 
+class SparkAddress(NamedTuple):
+    "Where a notebook finds its Spark."
+
+    url: str  # "": it starts a Spark of its own, or needs none
+    server: SparkServer | None = None  # None: not ours
+
+# %% ../../notebooks/13_service/04_workers.ipynb #130c36d9
 class Servers:
     "One Spark server per table format, for all notebooks of a pass."
 
@@ -146,45 +154,62 @@ class Servers:
         start: Callable = serve,
         stop: threading.Event | None = None,  # set when nobody wants a server any more
         brief: bool = False,  # there are seconds of work
-        forks: bool = False,
-    ):  # kernels are forked, where that is safe
-        self.config, self.start, self.lock, self.stack = config, start, threading.Lock(), ExitStack()
-        self.live: dict[str, SparkServer] = {}
-        self.stop, self.brief = stop, brief
-        self.may_fork, self.forks, self.fork_lock = forks and sys.platform == "linux", None, threading.Lock()
+        forks: bool = False,  # kernels are forked, where that is safe
+    ):
+        self.config = config
+        self.start = start
+        self.stop = stop
+        self.brief = brief
+        self.lock = threading.Lock()
+        self.stack = ExitStack()
+        self.live: dict[str, SparkServer] = {}  # by format
+        self.may_fork = forks and sys.platform == "linux"
+        self.forker: ForkServer | None = None
+        self.fork_lock = threading.Lock()
         self.classic = classic or spark_line() < "4"  # whose wheel brings no server
         self.remote = None if self.classic else os.environ.get("SPARK_REMOTE")
 
-    def address(self, format: str) -> tuple[str, SparkServer | None]:
-        "Where a notebook finds its Spark, and our server. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
+    def address(self, format: str) -> SparkAddress:
+        "A format's server, started where none runs. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
         if self.classic or self.remote:
-            return self.remote or "", None
+            return SparkAddress(self.remote or "")
         with self.lock:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
-                log = open_run_store(self.config.runs).home / f"spark-{format}.log"
-                options = {"master": self.config.master, "memory": self.config.driver_memory, "log": log}
-                options |= {"places": (self.config.landing, self.config.lake, self.config.archive)}
-                options |= {"meanwhile": partial(_prepare, self.kernels), "stop": self.stop, "brief": self.brief}
-                options["more_env"] = {MARK: this_process().mark}
                 try:
-                    server = self.stack.enter_context(self.start(format, **options))
+                    server = self._started(format)
                 except ServerDied:  # once more
-                    server = self.stack.enter_context(self.start(format, **options))
+                    server = self._started(format)
                 self.live[format] = server
-            return server.url, server
+            return SparkAddress(server.url, server)
 
-    def kernels(self) -> ForkServer | None:
+    def _started(self, format: str) -> SparkServer:
+        "A new server, which `close` ends."
+        config = self.config
+        server = self.start(
+            format,
+            master=config.master,
+            memory=config.driver_memory,
+            log=open_run_store(config.runs).home / f"spark-{format}.log",
+            places=(config.landing, config.lake, config.archive),
+            meanwhile=partial(_import_ahead, self.fork_server),
+            stop=self.stop,
+            brief=self.brief,
+            more_env={MARK: this_process().mark},
+        )
+        return self.stack.enter_context(server)
+
+    def fork_server(self) -> ForkServer | None:
         "Who forks kernels; it imports while Java starts. None where each is a new process."
         from dmscdc.runs.fork import ForkServer
 
         with self.fork_lock:
-            if self.may_fork and self.forks is None:
-                imports = _JOB if self.classic else f"{_JOB}, pyspark.sql.connect.session"
+            if self.may_fork and self.forker is None:
+                imports = _JOB_IMPORTS if self.classic else f"{_JOB_IMPORTS}, pyspark.sql.connect.session"
                 harmless = {name: value for name, value in os.environ.items() if not secret_in(name, value)}
-                self.forks = ForkServer(imports, {**harmless, MARK: this_process().mark})
-                self.stack.callback(self.forks.close)
-        return self.forks
+                self.forker = ForkServer(imports, {**harmless, MARK: this_process().mark})
+                self.stack.callback(self.forker.close)
+        return self.forker
 
     def dismiss(self) -> None:
         "Tell our servers to end: the last notebook is done."
@@ -203,7 +228,7 @@ def one_server(config: Config) -> Iterator[None]:
         if servers.classic or servers.remote:
             yield
             return
-        os.environ["SPARK_REMOTE"] = servers.address(config.format)[0]
+        os.environ["SPARK_REMOTE"] = servers.address(config.format).url
         try:
             yield
             leave_server()
@@ -228,7 +253,7 @@ class Outcome:
         return f"{self.table}: {self.verdict}, {self.words}"
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-022
-def without_run(
+def outcome_without_run(
     status: TableStatus,  # of a table that needs none
 ) -> Outcome:
     "The outcome of a table that needs no run."
@@ -255,11 +280,11 @@ def _waiting(
     status: TableStatus,  # of a table without a key
 ) -> Outcome:
     "A new table, and the command that sets the key which its data suggests."
-    guess, name = status.suggestion, str(status.table)
-    if guess is None:
+    suggestion, name = status.suggestion, str(status.table)
+    if suggestion is None:
         return Outcome(name, Verdict.ATTENTION, status.problem, f"{Advice.PLAN_ONLY(name)}", waits=True)
-    words = f"new, waits for its {guess.sets}; {guess.words}"
-    return Outcome(name, Verdict.ATTENTION, words, guess.command, waits=True)
+    words = f"new, waits for its {suggestion.sets}; {suggestion.words}"
+    return Outcome(name, Verdict.ATTENTION, words, suggestion.command, waits=True)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-026
 @dataclass
@@ -269,7 +294,7 @@ class Workers:
     config: Config
     state: State
     servers: Servers
-    keeper: LeaseHeartbeat
+    heartbeat: LeaseHeartbeat
     owner: str  # who holds the leases: "host:process:pass"
     reread: Callable[[TableRef], TableStatus]  # reads a table's status again
     job: str | Path = "process_table"  # the notebook
@@ -281,7 +306,7 @@ class Workers:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #812006eb
 @dataclass(frozen=True)
-class _AnyOf:
+class _AnyEvent:
     "Several events as one."
 
     events: tuple[threading.Event, ...]
@@ -302,7 +327,7 @@ def _who_holds(
     return busy_words(holder)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #c1603326
-def inherit(
+def free_dead_lease(
     workers: Workers,
     table: TableRef,
 ) -> None:
@@ -330,9 +355,9 @@ def run_table(
     "Do what one table needs, under its lease, in a notebook of its own."
     name = str(status.table)
     if workers.stop.is_set():
-        return without_run(status)
-    inherit(workers, status.table)
-    with workers.keeper.keep(status.table, workers.owner) as held_lease:
+        return outcome_without_run(status)
+    free_dead_lease(workers, status.table)
+    with workers.heartbeat.keep(status.table, workers.owner) as held_lease:
         if held_lease is None:
             words = _who_holds(workers.state, status.table)
             outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
@@ -342,7 +367,7 @@ def run_table(
         if workers.state.get(status.table).commit != status.item.commit:
             status = workers.reread(status.table)
             if not status.has_work:
-                outcome = without_run(status)
+                outcome = outcome_without_run(status)
                 return outcome if status.problem else replace(outcome, words="another pass has done it meanwhile")
         return _run_job(workers, status, held_lease)
 
@@ -350,10 +375,10 @@ def run_table(
 def _spark_for(
     workers: Workers,
     status: TableStatus,
-) -> tuple[str, SparkServer | None] | None:  # an address and our server; None: the pass was stopped meanwhile
+) -> SparkAddress | None:  # None: the pass was stopped meanwhile
     "Where a table's notebook finds its Spark, if it needs one."
     try:
-        address = workers.servers.address(status.item.format) if status.needs_spark else ("", None)
+        address = workers.servers.address(status.item.format) if status.needs_spark else SparkAddress("")
     except NotWanted:
         return None
     return None if workers.stop.is_set() else address
@@ -370,14 +395,13 @@ def _run_job(
     with workers.progress.at(name, run_id) as step:
         workers.progress.say(name, "waits for Spark" if status.needs_spark else "its notebook starts")
         if (spark := _spark_for(workers, status)) is None:
-            return without_run(status)
+            return outcome_without_run(status)
         workers.progress.say(name, "its notebook starts")
-        url, server = spark
-        run = _run_beside(workers, status, held_lease, run_id, url, server, step)
-    return noted(workers, status, run, held_lease.stays)
+        run = _execute(workers, status, held_lease, run_id, spark, step)
+    return save_result(workers, status, run, held_lease.kept_because)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #df399dfa
-def _of_source(config: Config) -> list[str]:
+def _source_secrets(config: Config) -> list[str]:
     "Variables that hold a secret of the source, which only its comparison with the lake needs."
     from dmscdc.reconcile.source import PASSWORD
 
@@ -385,13 +409,12 @@ def _of_source(config: Config) -> list[str]:
     return [name for name in (PASSWORD, *named) if name in os.environ]
 
 # %% ../../notebooks/13_service/04_workers.ipynb #9b412f74
-def _run_beside(
+def _execute(
     workers: Workers,
     status: TableStatus,
     held_lease: HeldLease,  # the table's lease
     run_id: str,
-    url: str,  # of the server; "": the notebook starts a Spark of its own, or needs none
-    server: SparkServer | None,  # None: not ours
+    spark: SparkAddress,
     step: dict[str, str],  # environment that says where the kernel tells its step
 ) -> Run:
     "Execute the notebook, and stop what it has left in the server."
@@ -406,46 +429,46 @@ def _run_beside(
             runs=workers.config.runs,
             table=name,
             env={
-                "SPARK_REMOTE": session_url(url, session) if url else "",
+                "SPARK_REMOTE": session_url(spark.url, session) if spark.url else "",
                 "DMSCDC_MASTER": workers.config.master,
                 MARK: this_process().mark,
                 **step,
-                **dict.fromkeys(_of_source(workers.config), ""),
+                **dict.fromkeys(_source_secrets(workers.config), ""),
             },
             timeout=workers.config.timeout,
             run_id=run_id,
-            server_death=server.death if server else None,
-            forks=workers.servers.kernels(),
-            stop=_AnyOf((workers.stop, held_lease.lost)),
+            server_death=spark.server.death if spark.server else None,
+            forks=workers.servers.fork_server(),
+            stop=_AnyEvent((workers.stop, held_lease.lost)),
         )
     finally:
-        held_lease.stays = left_behind(workers, url, server, session)
+        held_lease.kept_because = stop_left_work(workers, spark, session)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
-def _is_gone(
+def _has_ended(
     server: SparkServer | None,  # None: not ours, so we do not know
 ) -> bool:
     "Whether our server has ended, and with it all its work."
     return server is not None and server.poll() is not None
 
 # %% ../../notebooks/13_service/04_workers.ipynb #f698590b
-def left_behind(
+def stop_left_work(
     workers: Workers,
-    url: str,  # of the server; "" where the kernel had a Spark of its own, which is dead with it
-    server: SparkServer | None,  # None: not ours
+    spark: SparkAddress,
     session: str,  # the run's
 ) -> str:  # what may still be at work, in words; "" for certain that nothing is
     "Stop what a run has left in the server."
-    if not url or _is_gone(server):
+    # A Spark that the kernel had started is dead with it.
+    if not spark.url or _has_ended(spark.server):
         return ""
     try:
-        workers.stop_work(url, session)
+        workers.stop_work(spark.url, session)
     except Exception as error:  # whatever it was: something may still run
-        return "" if _is_gone(server) else f"{type(error).__name__}: {error}".splitlines()[0]
+        return "" if _has_ended(spark.server) else f"{type(error).__name__}: {error}".splitlines()[0]
     return ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #7931ff83
-def _refused_input(
+def _refusal_note(
     workers: Workers,
     status: TableStatus,  # before the run
     run: Run,
@@ -459,14 +482,14 @@ def _refused_input(
         if after.plan is None or not set(after.plan.inputs) <= set(status.plan.inputs):
             return None
     words = run.words.removeprefix(f"{status.table}: ")[:1_000]
-    files = [file.path for file in after.plan.inputs][:_NAMED] if after.plan else []
-    return {"mark": input_mark(after), "words": words, "run": run.id, "at": run.end, "files": files}
+    files = [file.path for file in after.plan.inputs][:_MOST_NAMED] if after.plan else []
+    return {"mark": input_fingerprint(after), "words": words, "run": run.id, "at": run.end, "files": files}
 
 
-_NAMED = 100  # files of a refusal that are remembered
+_MOST_NAMED = 100  # files of a refusal that are remembered
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-035
-def _what_stands(
+def _committed_before(
     workers: Workers,
     status: TableStatus,  # before the run
 ) -> str:  # a sentence, "" for none
@@ -476,32 +499,32 @@ def _what_stands(
     return f". Commit {item.commit}, which it had made before, stays" if is_more else ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #d38fdc12
-def noted(
+def save_result(
     workers: Workers,
     status: TableStatus,  # before the run
     run: Run,
-    stays: str,  # why the lease is not given back
+    kept_because: str,  # why the lease is not given back
 ) -> Outcome:
     "Save the run's result in the state and return the table's outcome."
-    table, done = status.table, run.records.get("processed") or {}
-    facts = {"catalog": mark} if (mark := (done.get("catalog") or {}).get("mark")) else {}
-    facts |= {"spark": done["spark"]} if "spark" in done else {}
+    table, processed = status.table, run.records.get("processed") or {}
+    facts = {"catalog": mark} if (mark := (processed.get("catalog") or {}).get("mark")) else {}
+    facts |= {"spark": processed["spark"]} if "spark" in processed else {}
     run_note = {
         "last_verdict": run.verdict,
         "last_words": run.words[:1_000],
         "last_run": run.id,
-        "lag": done.get("lag"),
+        "lag": processed.get("lag"),
     }
-    workers.state.note_run(table, {**run_note, "refused": _refused_input(workers, status, run), **facts})
-    words = f"{run.words}. Its lease is left to run out: {stays}" if stays else run.words
-    words += _what_stands(workers, status) if run.verdict == Verdict.FAILED else ""
+    workers.state.note_run(table, {**run_note, "refused": _refusal_note(workers, status, run), **facts})
+    words = f"{run.words}. Its lease is left to run out: {kept_because}" if kept_because else run.words
+    words += _committed_before(workers, status) if run.verdict == Verdict.FAILED else ""
     outcome = Outcome(str(table), run.verdict, words, run.command, run)
     workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
     workers.say(str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-044
-def attempt(
+def try_table(
     workers: Workers,
     status: TableStatus,
 ) -> Outcome:  # whatever happens
@@ -511,7 +534,7 @@ def attempt(
     except Exception as error:
         words = problem_words(status.table, error)
         with suppress(Exception):  # perhaps it is the state that failed
-            words += _what_stands(workers, status)
+            words += _committed_before(workers, status)
         outcome = Outcome(str(status.table), Verdict.FAILED, words, f"{Advice.PASS_ONLY(status.table)}")
         workers.say(str(outcome))
         with suppress(Exception):  # perhaps it is the state that failed
@@ -519,7 +542,7 @@ def attempt(
         return outcome
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-046
-def lost_server(
+def has_lost_server(
     outcome: Outcome,
 ) -> bool:
     "Whether the Spark server, or the process that forks kernels, died during this run, whoever caused it."
@@ -536,12 +559,12 @@ def retry_alone(
         return outcome
     status = workers.reread(table)
     if status.problem:
-        return without_run(status)
+        return outcome_without_run(status)
     if not status.has_work:
         return replace(outcome, verdict=Verdict.OK, words="it had committed before the server died")
     casualty = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
     workers.say(f"{table}: {casualty} died, so once more, alone")
-    second = attempt(workers, status)
-    if lost_server(second):
+    second = try_table(workers, status)
+    if has_lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")
     return second

@@ -519,7 +519,7 @@ def _note(state: str, landing: str, table: TableRef, progress: dict[str, Any], n
     "Keep with the table how far its stream was read, and what a person must know."
     store = open_state(state, landing)
     old_doubts = (store.get(table) or TableItem(table)).status.get("doubts") or ()
-    # Doubts that later records settle are said anew with each window, others stay until a person accepts them.
+    # Doubts that later records quiet_period are said anew with each window, others stay until a person accepts them.
     doubts = [*(doubt for doubt in old_doubts if not any(begin in doubt for begin in _SETTLED)), *new_doubts]
     store.note_run(table, {"stream": progress, **({"doubts": doubts} if doubts != list(old_doubts) else {})})
 

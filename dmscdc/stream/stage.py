@@ -435,7 +435,7 @@ def _revisited(
     for kind, records in (("open", before.open), ("circles", before.circles)):
         for shard, number, text in records:
             change = replace(change_from(text.encode(), shard, number), again=True)
-            # Any change of the item may settle what is open; only an older one turns a circle.
+            # Any change of the item may quiet_period what is open; only an older one turns a circle.
             if change.name in oldest and (kind == "open" or oldest[change.name] <= change.at):
                 revisited.append(change)
             elif kind == "open" or change.at >= stays:

@@ -25,7 +25,7 @@ from dmscdc.cli.main import app
 from dmscdc.errors import ConfigError, Refused, SourceRefused
 from dmscdc.landing.files import FolderLanding, TableRef, for_shell
 from dmscdc.landing.s3 import listing_from_keys
-from dmscdc.runs.log import in_path
+from dmscdc.runs.log import path_name
 from dmscdc.runs.report import sample_csv
 from dmscdc.runs.run import run_notebook
 from dmscdc.runs.store import cache_of
@@ -216,8 +216,10 @@ def test_a_word_that_a_command_names_is_that_word_for_a_shell(word):
 
 def test_a_long_name_in_any_letters_has_a_short_place_of_its_own(tmp_path):
     names = [f"shop.{letter * count}" for letter, count in (("品", 64), ("x", 250), ("y", 250))] + [f"shop.{'品' * 63}別"]
-    places = [in_path(name) for name in names]
-    assert len({*places}) == 4 and all(len(place) <= 200 and place.isascii() for place in places) and in_path("shop.größe") == "shop.gr%C3%B6%C3%9Fe"
+    places = [path_name(name) for name in names]
+    assert (
+        len({*places}) == 4 and all(len(place) <= 200 and place.isascii() for place in places) and path_name("shop.größe") == "shop.gr%C3%B6%C3%9Fe"
+    )
     for place in places:
         (tmp_path / place).mkdir()
 

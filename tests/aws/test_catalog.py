@@ -44,7 +44,7 @@ class Lake:
         adds = []
         for i, folder in enumerate(folders):
             aside, name = f"{prefix}/{i}.parquet", f"{folder}/{prefix}-{i}.parquet".lstrip("/")
-            path = Path(journal.store.path(f"{journal.aside}/{aside}"))
+            path = Path(journal.store.path(f"{journal.staging_folder}/{aside}"))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"rows")
             has = tuple(part.split("=")[1] for part in folder.split("/") if part)

@@ -83,7 +83,7 @@ def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
         winners = [one for one in said if isinstance(one, str)]
         assert len(winners) == 1 and lake.journal.numbers() == list(range(1, head + 2)) and lake.journal.head().attempt == winners[0]
         recover(lake.journal, lake.journal.head())
-    assert lake.folder() == lake.listed() and lake.store.list(lake.journal.aside) == []
+    assert lake.folder() == lake.listed() and lake.store.list(lake.journal.staging_folder) == []
 
 
 @pytest.mark.parametrize("kind", sampled(KINDS, "incremental"))

@@ -13,7 +13,7 @@ from moto.s3.models import s3_backends
 
 from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import AlreadyExists, CommitConflict, UnsupportedStore
-from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, name_prefix, recover, whereabouts
+from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
 from dmscdc.storage.filesystem import client, files_in
 from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3, open_store
 
@@ -57,14 +57,14 @@ class Lake:
         head = self.journal.head()
         recover(self.journal, head)
         if head:
-            whereabouts(self.journal, head)
+            urls_by_base(self.journal, head)
         return self.step(head, attempt, adds, removes, position)
 
     def step(self, head, attempt, adds, removes=(), position=""):
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
             files.append(LakeFile(f"{prefix}-{name}.parquet", f"{prefix}/{name}.parquet", len(words.split()), len(words)))
-            put_text(self.store.path(f"{self.journal.aside}/{files[-1].aside}"), words)
+            put_text(self.store.path(f"{self.journal.staging_folder}/{files[-1].aside}"), words)
         gone = [f.name for f in (head.files if head else ()) if f.name.split("-")[-1][:-8] in removes]
         return commit(self.journal, head, attempt, files, gone, {"position": position, "run": attempt})
 
@@ -86,7 +86,7 @@ class Lake:
 
     def is_right(self, words: str):
         assert self.folder() == self.listed() and self.words() == sorted(words.split())
-        assert self.store.list(self.journal.aside) == []
+        assert self.store.list(self.journal.staging_folder) == []
 
 
 def loaded(lake: Lake):
@@ -138,9 +138,9 @@ def test_what_dead_attempts_left_is_tidied_and_strangers_stay(bucket):
         "000000000002-a2/x.parquet",
         "notes.txt",
     ):
-        client("s3").put_object(Bucket=bucket, Key=f"lake/{lake.journal.aside}/{name}", Body=b"")
+        client("s3").put_object(Bucket=bucket, Key=f"lake/{lake.journal.staging_folder}/{name}", Body=b"")
     assert recover(lake.journal, lake.journal.head()) == [
-        f"{lake.journal.aside} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"
+        f"{lake.journal.staging_folder} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"
     ]
     assert [key.partition("aside/")[2] for key in lake.all_keys() if "aside/" in key] == ["000000000002-a2/x.parquet", "notes.txt"]
 

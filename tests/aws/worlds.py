@@ -57,7 +57,7 @@ class BucketWorld(World):
 
     def settled(self):
         journal = self.lake_table.journal
-        return self.files() == sorted(f.name for f in journal.head().files) and not journal.store.list(journal.aside)
+        return self.files() == sorted(f.name for f in journal.head().files) and not journal.store.list(journal.staging_folder)
 
     def equals_the_replay(self) -> bool:
         return self.lake(NAMES) == replayed(self.raw, ["id"], NAMES) and self.settled()

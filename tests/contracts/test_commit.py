@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.errors import AlreadyExists, CommitConflict, MissingDataFile, UnsupportedStore
-from dmscdc.lake.parquet.journal import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, whereabouts
+from dmscdc.lake.parquet.journal import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
 from dmscdc.storage.log_store import LogStore, entry_number
 
 pytestmark = pytest.mark.quick
@@ -57,11 +57,11 @@ class Lake:
         head = journal.head()
         recover(journal, head)
         if head:
-            whereabouts(journal, head)
+            urls_by_base(journal, head)
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
             files.append(LakeFile(f"{prefix}-{name}.parquet", f"{prefix}/{name}.parquet", len(words.split()), len(words)))
-            aside = self.root / journal.aside / files[-1].aside
+            aside = self.root / journal.staging_folder / files[-1].aside
             aside.parent.mkdir(parents=True, exist_ok=True)
             aside.write_text(words)
         gone = [f.name for f in (head.files if head else ()) if f.name.split("-")[-1][:-8] in removes]
@@ -78,7 +78,7 @@ class Lake:
         return sorted(" ".join(p.read_text() for p in (self.root / "shop/item").rglob("*") if p.is_file()).split())
 
     def asides(self) -> list[str]:
-        return self.journal.store.list(self.journal.aside)
+        return self.journal.store.list(self.journal.staging_folder)
 
 
 def nothing(lake: Lake):
@@ -180,11 +180,11 @@ def test_settling_an_old_commit_again_changes_nothing(tmp_path):
 def test_settling_leaves_what_a_writer_prepares_for_the_next_commit(tmp_path):
     lake = Lake(tmp_path)
     loaded(lake)
-    prepared = tmp_path / lake.journal.aside / name_prefix(2, "b2") / "four.parquet"
+    prepared = tmp_path / lake.journal.staging_folder / name_prefix(2, "b2") / "four.parquet"
     prepared.parent.mkdir(parents=True)
     prepared.write_text("f")
     recover(lake.journal, lake.journal.head())
-    assert lake.asides() == [f"{lake.journal.aside}/{name_prefix(2, 'b2')}/four.parquet"]
+    assert lake.asides() == [f"{lake.journal.staging_folder}/{name_prefix(2, 'b2')}/four.parquet"]
 
 
 def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
@@ -208,23 +208,23 @@ def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
     lake, asked = Lake(tmp_path), []
     loaded(lake)
     journal, head = lake.watched(asked.append), lake.journal.head()
-    assert len(whereabouts(journal, head)[str(tmp_path / "shop/item")]) == 3 and len(asked) == 1
-    aside = tmp_path / journal.aside / head.files[0].aside
+    assert len(urls_by_base(journal, head)[str(tmp_path / "shop/item")]) == 3 and len(asked) == 1
+    aside = tmp_path / journal.staging_folder / head.files[0].aside
     aside.parent.mkdir()
     (tmp_path / "shop/item" / head.files[0].name).rename(aside)  # as if it were not copied yet
-    assert list(map(len, whereabouts(journal, head).values())) == [1, 2] and len(asked) == 3
+    assert list(map(len, urls_by_base(journal, head).values())) == [1, 2] and len(asked) == 3
     aside.unlink()
     with pytest.raises(
         MissingDataFile, match="which commit 1 lists, is missing from the lake. Restore it, or: dmscdc table rewind shop.item --reload"
     ):
-        whereabouts(journal, head)
+        urls_by_base(journal, head)
     assert len(asked) == 7
 
 
 def test_strangers_among_the_asides_are_named_and_left_alone(tmp_path):
     lake = Lake(tmp_path)
     loaded(lake)
-    aside = tmp_path / lake.journal.aside
+    aside = tmp_path / lake.journal.staging_folder
     for name in (".DS_Store", "notes.txt", "20181215/x.parquet", "000000000001.parquet"):
         (aside / name).parent.mkdir(exist_ok=True)
         (aside / name).write_text("x")
@@ -292,13 +292,13 @@ def test_a_store_without_folders_can_be_plugged_in():
     journal, head = TransactionLog(bucket, "shop/item", "_dmscdc/shop/item"), None
     for number, word in enumerate("abc", 1):
         file = LakeFile(f"{name_prefix(number, word)}-0.parquet", f"{name_prefix(number, word)}/0.parquet", 1, 1)
-        bucket.objects[f"{journal.aside}/{file.aside}"] = word.encode()
+        bucket.objects[f"{journal.staging_folder}/{file.aside}"] = word.encode()
         assert recover(journal, journal.head()) == [] and journal.head() == head
         head = commit(journal, head, word, [file], head.adds if head else [], {})
     with pytest.raises(CommitConflict):
         commit(journal, journal.entry(1), "d", [], [], {})
-    assert journal.numbers() == [1, 2, 3] and bucket.list(journal.aside) == []
-    assert whereabouts(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
+    assert journal.numbers() == [1, 2, 3] and bucket.list(journal.staging_folder) == []
+    assert urls_by_base(journal, head) == {"s3://lake/shop/item": [f"s3://lake/shop/item/{head.adds[0]}"]}
     assert [bucket.read(name) for name in bucket.list("shop/item")] == [b"c"]
 
 

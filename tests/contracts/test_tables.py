@@ -79,7 +79,9 @@ def batch(spark, table, plan, changes, soft=False, carries=None, file="20181215-
             )
     fs, path = new_fs_and_path(url)
     pq.write_table(pa.table(columns), path, filesystem=fs)
-    return stage(spark, change_files(read_footers({file: url}), {file: url}, plan.schema), plan.key, f"{table.staging_dir(plan)}/staged", soft=soft)
+    return stage(
+        spark, change_files(read_footers({file: url}), {file: url}, plan.schema), plan.key, f"{table.staging_dir(plan)}/staged", soft_deletes=soft
+    )
 
 
 def staged(spark, table, changes, plan=None, **more):

@@ -70,7 +70,7 @@ class AwsWorld(BucketWorld):
         return head.number if head else 0, sizes, self.state.get(self.ref)
 
     def aside(self) -> list[str]:
-        return self.lake_table.journal.store.list(self.lake_table.journal.aside)
+        return self.lake_table.journal.store.list(self.lake_table.journal.staging_folder)
 
 
 @dataclass

@@ -49,9 +49,9 @@ def readable(world: World) -> bool:
     "Every file of the newest commit is there, in the folder or still aside."
     journal = world.lake_table.journal
     head = journal.head()
-    here = set(journal.store.list(journal.folder)) | set(journal.store.list(journal.aside))
+    here = set(journal.store.list(journal.folder)) | set(journal.store.list(journal.staging_folder))
     asides = {f.name: f.aside for f in head.added} if head else {}
-    return all(f"{journal.folder}/{f.name}" in here or f"{journal.aside}/{asides.get(f.name)}" in here for f in (head.files if head else ()))
+    return all(f"{journal.folder}/{f.name}" in here or f"{journal.staging_folder}/{asides.get(f.name)}" in here for f in (head.files if head else ()))
 
 
 def stray_drafts(world: World) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from dmscdc.capture.writer import change_sequence
-from dmscdc.changes.fold import Folding, fold, places
+from dmscdc.changes.fold import Folding, change_ranks, fold
 from dmscdc.changes.read import GROUP, KIND, NAME
 from dmscdc.changes.schema import FILE, OP, ROW, columns
 from dmscdc.history.as_of import CommitClock
@@ -87,7 +87,7 @@ def test_a_batch_is_folded_in_the_order_of_all_its_changes(case):
     }
     table = pa.Table.from_pylist(changes, pa.schema(list(types.items())))
     batch, facts = fold(table, Folding(SCHEMA, ("id",), SETS, sequence="seq"))
-    order = places(table, "" if facts.unproven else "seq").argsort()
+    order = change_ranks(table, "" if facts.without_sequence else "seq").argsort()
     loaded = {row.name for row in case.rows if row.file == LOAD}
     expected = "".join(name for name in case.of_all if name not in loaded)
     assert of_one((changes[n]["name"], changes[n]["id"]) for n in order) == expected

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 from damage import encoded, flipped, rows_of
 from dmscdc.history.lookup import measure
-from dmscdc.lake.parquet.write import describe
+from dmscdc.lake.parquet.write import lake_file_of
 
 raw, file = encoded(rows_of("U")), Path(sys.argv[1])
 begin, looked, unknown, words = raw.rindex(bytes([2]) + b"id") - 8, 0, 0, 0
@@ -28,7 +28,7 @@ for place in range(begin, begin + 130):
         try: there = pq.ParquetFile(file)
         except (OSError, pa.ArrowException): continue
         looked += 1
-        try: bounds = measure(there, ["id"]).groups[-1].bounds[0], describe(str(file), "", "", ["id"]).low
+        try: bounds = measure(there, ["id"]).groups[-1].bounds[0], lake_file_of(str(file), "", "", ["id"]).low
         except Exception: words += 1
         else: unknown += bounds[0] == (None, None)
 print(json.dumps([looked, unknown, words]))

@@ -14,7 +14,7 @@ from dmscdc.changes.tasks import unique_columns, write_table
 from dmscdc.errors import CommitConflict, LakeDamaged
 from dmscdc.lake.parquet.rewrite import Work, rewrite
 from dmscdc.lake.parquet.table import ParquetTable
-from dmscdc.lake.parquet.write import candidates, describe, unit
+from dmscdc.lake.parquet.write import candidates, lake_file_of, unit
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.arrivals import Plan
@@ -42,7 +42,7 @@ def written(tmp_path):
     path.parent.mkdir(parents=True)
     pq.write_table(ROWS, path)
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
-    one = unit(table.journal, [describe(str(path), name, "", ("id",))], True)
+    one = unit(table.journal, [lake_file_of(str(path), name, "", ("id",))], True)
     work = Work("", str(tmp_path / "out"), str(tmp_path / "facts"), "000000000002-c", TYPES, ("id",), (), (("id",), ("a",)), False, 64 << 20, (one,))
     return path, one, work
 
@@ -96,7 +96,7 @@ def test_keys_of_dates_that_python_does_not_know_have_no_bounds_and_may_be_anywh
     whole = pa.array(values, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
     path = tmp_path / "far.parquet"
     pq.write_table(pa.table({"day": whole}), path)
-    file = describe(str(path), "000000000001-a-b.parquet", "", ("day",))
+    file = lake_file_of(str(path), "000000000001-a-b.parquet", "", ("day",))
     assert (file.rows, file.low, file.high) == (2, (None,), (None,))
     lake_type = "date" if kind == pa.date32() else "timestamp"
     assert candidates(

@@ -13,7 +13,7 @@ import pytest
 from test_fold import split_files
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
-from dmscdc.changes.fold import places
+from dmscdc.changes.fold import change_ranks
 from dmscdc.changes.quarantine import aside_folder
 from dmscdc.changes.read import NAME
 from dmscdc.changes.schema import FILE, ROW
@@ -36,7 +36,7 @@ def test_the_place_of_a_change_is_by_sequence_base_name_path_and_row_in_whatever
     random.Random(5).shuffle(rows)
     changes = pa.table(dict(zip(("seq", NAME, FILE, ROW), zip(*rows))))
     ordered = sorted(rows, key=lambda row: row if sequence else row[1:])
-    assert len(ordered) == 200 and [ordered.index(row) for row in rows] == places(changes, sequence).tolist()
+    assert len(ordered) == 200 and [ordered.index(row) for row in rows] == change_ranks(changes, sequence).tolist()
 
 
 def test_rows_of_one_file_are_applied_in_their_order_though_tasks_share_the_file(tmp_path, spark):

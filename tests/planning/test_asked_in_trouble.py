@@ -27,7 +27,7 @@ from dmscdc.runs.log import RunLog
 from dmscdc.runs.pages import commands_in
 from dmscdc.scd2.update import Increment, update_versions
 from dmscdc.service.config import read_config
-from dmscdc.service.status import TableStatus, input_mark, read_statuses, refusal_words
+from dmscdc.service.status import TableStatus, input_fingerprint, read_statuses, refusal_words
 from dmscdc.state.items import TableItem
 from dmscdc.state.position import Position
 from dmscdc.state.registry import open_state
@@ -283,7 +283,7 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
         {
             "last_verdict": "refused",
             "last_words": f"shop.item: {words}",
-            "refused": {"mark": input_mark(read_statuses(config)[0]), "words": words, "run": "1"},
+            "refused": {"mark": input_fingerprint(read_statuses(config)[0]), "words": words, "run": "1"},
         },
     )
     code, said = said_by(tmp_path, "status", "--quiet-period", "0")

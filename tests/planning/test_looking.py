@@ -32,7 +32,7 @@ def left(spark, tmp_path) -> World:
     world.go()
     entry = world.lake_table.journal.head()
     for file in entry.added:
-        aside = tmp_path / "lake" / world.lake_table.journal.aside / file.aside
+        aside = tmp_path / "lake" / world.lake_table.journal.staging_folder / file.aside
         aside.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(world.folder / file.name, aside)
     shutil.rmtree(tmp_path / "lake" / "shop"), shutil.move(tmp_path / "before", tmp_path / "lake" / "shop")

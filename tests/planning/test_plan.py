@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
 from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.load.arrivals import changed_inputs, is_same_input
-from dmscdc.load.initial import after_load
+from dmscdc.load.initial import position_of_load
 from dmscdc.load.plan import plan_table
 from dmscdc.state.position import Position, checksum
 
@@ -679,7 +679,7 @@ def test_every_plan_tallies_what_it_applies():
     assert begun.kind == "incremental" and begun.after.applied == checksum(f.identity for f in files), "a table that starts empty"
     loaded = plan([load(1, -400), *files], minute=600)
     assert loaded.after.applied == checksum(f.identity for f in loaded.changes)
-    assert after_load(loaded).applied == (0, 0), "a load whose changes are refused"
+    assert position_of_load(loaded).applied == (0, 0), "a load whose changes are refused"
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -16,7 +16,7 @@ from dmscdc.cli.main import app
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.table_state import load_state, plan_state
-from dmscdc.runs.log import run_at
+from dmscdc.runs.log import new_run
 from dmscdc.service import schedule as proof_runs
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
@@ -47,7 +47,7 @@ def home(tmp_path: Path, monkeypatch) -> Path:
 
 def equal(config, table):
     return replace(
-        run_at(datetime(2026, 1, 1, tzinfo=timezone.utc), "3f2a", "reconcile", str(table), None, Path(config.runs)),
+        new_run(datetime(2026, 1, 1, tzinfo=timezone.utc), "3f2a", "reconcile", str(table), None, Path(config.runs)),
         verdict="ok",
         words=f"{table}: equal",
     )

@@ -21,7 +21,7 @@ from dmscdc.runs.log import RunLog
 from dmscdc.service import passes as controller
 from dmscdc.service import status as status_room
 from dmscdc.service.passes import run_pass
-from dmscdc.service.workers import LeaseHeartbeat, Servers, Workers, inherit
+from dmscdc.service.workers import LeaseHeartbeat, Servers, Workers, free_dead_lease
 from dmscdc.spark.interrupts import this_process
 from tiers import sampled
 
@@ -33,11 +33,11 @@ SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.p
 
 LOADS_HALF = """
 from dataclasses import replace
-from dmscdc.load.initial import after_load
+from dmscdc.load.initial import position_of_load
 table_state = load_state(open_state(state), TableRef.parse(table), lake)
 plan = plan_state(table_state, open_landing(landing), quiet_period)
-done = table_state.lake.commit_position(Transaction(table_state.head, after_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
-open_state(state).save_position(table_state.item.table, after_load(plan), done.commit.number, table_state.item.commit)
+done = table_state.lake.commit_position(Transaction(table_state.head, position_of_load(plan).to_json(), run, (), table_state.item.key, ())).commit()
+open_state(state).save_position(table_state.item.table, position_of_load(plan), done.commit.number, table_state.item.commit)
 """
 
 
@@ -261,7 +261,7 @@ def test_in_a_spark_of_others_the_session_of_the_dead_is_stopped_before_its_leas
     keeper = LeaseHeartbeat(state)
     workers = Workers(config, state, Servers(config), keeper, str(this_process("1002")), None, say=quiet)
     workers.stop_work = lambda url, session: stopped.append((url, str(uuid.UUID(session)), state.holder(table)))
-    inherit(workers, table)
+    free_dead_lease(workers, table)
     keeper.close()
     assert (state.holder(table) is None) == freed
     assert [(url, holder) for url, _, holder in stopped] == ([(ours, lease)] if theirs and freed else [])
@@ -290,7 +290,7 @@ def test_a_lease_stays_while_work_of_the_dead_may_go_on(tmp_path, monkeypatch):
     fake = Fake(tmp_path)
     fake.stop_work = lambda url, session: (_ for _ in ()).throw(ConnectionError("no answer"))
     workers = Workers(config, state, Servers(config), keeper, "we", None, stop_work=fake.stop_work, say=lines.append)
-    inherit(workers, table)
+    free_dead_lease(workers, table)
     keeper.close()
     assert state.holder(table) is not None and "its work may go on: no answer" in lines[0]
 
@@ -303,7 +303,7 @@ def test_the_living_those_of_other_machines_and_those_by_hand_keep_their_leases(
     machine = this_process().machine
     for name, owner in {"a": str(this_process("1001")), "b": dead.replace(machine, "0" * 8), "c": "by hand, process 999999"}.items():
         state.acquire(TableRef("shop", name), owner, 600)
-        inherit(workers, TableRef("shop", name))
+        free_dead_lease(workers, TableRef("shop", name))
     keeper.close()
     assert all(state.holder(TableRef("shop", name)) for name in "abc")
 

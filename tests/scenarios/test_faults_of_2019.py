@@ -60,7 +60,7 @@ def test_double_rows_after_a_crash__the_commit_is_whole_or_not_there(w):
     w.changes(1, [("U", 1, "new"), ("I", 3, "new")])
     table, journal = w.lake_table, w.lake_table.journal
     draft = Transaction(table.head(), {}, "died", table.head().schema, ("id",))
-    left = w.root / "lake" / journal.aside / f"{draft.number:012d}-dead" / f"{draft.number:012d}-dead-0.parquet"
+    left = w.root / "lake" / journal.staging_folder / f"{draft.number:012d}-dead" / f"{draft.number:012d}-dead-0.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes((w.folder / w.files()[0]).read_bytes())  # written aside, and then its writer died
     assert w.lake("id, name") == [(1, "load"), (2, "load")]

@@ -319,10 +319,14 @@ def test_files_of_transactions_that_no_setting_names_are_said_by_every_command(t
     (tmp_path / "landing/shop/parent/LOAD00000001.csv").write_text("1,a\n")
     said = []
     for setting in ("", folder):
-        read_statuses(read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions=setting), say=said.append)
+        read_statuses(
+            read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions=setting), on_problem=said.append
+        )
     told = []
     read_statuses(
-        read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions=folder), say=said.append, tell=told.append
+        read_config(tmp_path, landing=str(tmp_path / "landing"), lake="lake", quiet_period=0, transactions=folder),
+        on_problem=said.append,
+        on_notice=told.append,
     )
     assert told[-1] == "1 file of transactions not divided among the tables yet; dmscdc pass does it"
     assert said == [f"{folder} holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions {folder}"]

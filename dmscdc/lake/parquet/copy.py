@@ -36,7 +36,7 @@ from ...landing.advice import Advice
 from ...landing.files import for_shell
 
 # %% auto #0
-__all__ = ['SMALL', 'Part', 'Copying', 'cut_file', 'cut', 'read_part', 'copy_piece', 'encode_copying', 'copy_numbers',
+__all__ = ['LARGE', 'Part', 'Copying', 'cut_file', 'cut', 'read_part', 'copy_piece', 'encode_copying', 'copy_numbers',
            'unmanaged_files', 'check_unmanaged', 'lake_footers', 'check_folders', 'cut_folders']
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-006
@@ -45,28 +45,28 @@ class Part:
     "Some consecutive row groups of one file."
 
     url: str  # where the file lies
-    file: str  # the rows' `_cdc_file`
-    groups: tuple[int, ...]  # numbers of the row groups
-    first: int  # number in the file of the first row
+    cdc_file: str  # the rows' `_cdc_file`
+    row_groups: tuple[int, ...]  # numbers of the row groups
+    first_row: int  # number in the file of the first row
     folder: str = ""  # partition folders in which its rows stay
     rows_at_once: int = 1_000_000  # at most, so that they fit in memory
 
-    path = property(lambda self: re.sub("#[0-9]+$", "", self.file), doc="The file, without the number of its load.")
+    path = property(lambda self: re.sub("#[0-9]+$", "", self.cdc_file), doc="The file, without the number of its load.")
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #511a1f60
 @dataclass(frozen=True)
 class Copying:
     "The input of all tasks of a copy: what they share, and their pieces."
 
-    out: str  # the staging folder of the attempt
+    staging: str  # the staging folder of the attempt
     prefix: str  # file names begin with it
     schema: tuple[tuple[str, str], ...]  # every column of the lake and its type, ours too
     keys: tuple[str, ...]
     rows_a_file: int
     pieces: tuple[tuple[Part, ...], ...]  # each of one folder
     partition: tuple[str, ...] = ()  # columns that the folders hold
-    keeps: bool = False  # keep `Op` of files that have it; else every row gets I
-    ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
+    keeps_op: bool = False  # keep `Op` of files that have it; else every row gets I
+    field_ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
     op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
 
     @property
@@ -87,68 +87,71 @@ def cut_file(
     target_bytes: int,  # of a piece, before compression
 ) -> list[Part]:  # together the whole file
     "Cuts a file along its row groups into parts of about equal size."
-    number = min(max(1, round(footer.bytes / target_bytes)), max(1, len(footer.groups)))
+    count = min(max(1, round(footer.bytes / target_bytes)), max(1, len(footer.groups)))
     at_once = min(1_000_000, max(1, int(target_bytes * footer.rows / max(footer.bytes, 1))))
-    before, parts = np.cumsum([0, *footer.groups]), []
-    cuts = [np.searchsorted(before, footer.rows * i / number) for i in range(number)] + [len(footer.groups)]
-    for low, high in zip(cuts, cuts[1:]):
+    rows_before, parts = np.cumsum([0, *footer.groups]), []
+    starts = [np.searchsorted(rows_before, footer.rows * i / count) for i in range(count)] + [len(footer.groups)]
+    for low, high in zip(starts, starts[1:]):
         if high > low:
-            parts.append(Part(url, file, tuple(range(low, high)), int(before[low]), rows_at_once=at_once))
+            parts.append(Part(url, file, tuple(range(low, high)), int(rows_before[low]), rows_at_once=at_once))
     return parts
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-008
-SMALL = 0.25  # part of the target size from which a load file is not mixed with others
+LARGE = 0.25  # part of the target size from which a load file is not mixed with others
 
 
 def cut(
     footers: Sequence[Footer],  # of the load files, in their order
     urls: Mapping[str, str],  # path below the table's folder -> where it lies
-    number: int,  # of the load
+    load_number: int,
     target_bytes: int,  # of a piece, before compression
 ) -> list[tuple[Part, ...]]:  # pieces; each becomes a lake file, or a few
     "Pieces of a load set: parts of large files, and small files together."
     pieces: list[tuple[Part, ...]] = []
-    size = target_bytes  # of small files collected so far; so many that the first begins a piece
+    piece_bytes = target_bytes  # of the last piece; a full one, so that the first file begins another
     for footer in footers:
-        parts = cut_file(footer, urls[footer.path], f"{footer.path}#{number}", target_bytes)
+        parts = cut_file(footer, urls[footer.path], f"{footer.path}#{load_number}", target_bytes)
         # DMS mostly unloads in key order. A large file is never mixed with others, so that each lake file has a narrow
         # range of keys, and later changes touch few files.
-        if footer.bytes >= SMALL * target_bytes:
-            pieces, size = pieces + [(part,) for part in parts], target_bytes
-        elif size + footer.bytes > target_bytes:
-            pieces, size = pieces + [tuple(parts)], footer.bytes
+        if footer.bytes >= LARGE * target_bytes:
+            pieces += [(part,) for part in parts]
+            piece_bytes = target_bytes
+        elif piece_bytes + footer.bytes > target_bytes:
+            pieces.append(tuple(parts))
+            piece_bytes = footer.bytes
         else:
-            pieces[-1], size = pieces[-1] + tuple(parts), size + footer.bytes
+            pieces[-1] += tuple(parts)
+            piece_bytes += footer.bytes
     return [piece for piece in pieces if piece]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-013
 def _lake_rows(
-    have: pa.Table,  # rows as the file has them
+    raw: pa.Table,  # rows as the file has them
     part: Part,
     first_row: int,  # number in the file of the first of them
     copying: Copying,
 ) -> pa.Table:
     "Rows as the lake stores them."
-    rows = have.num_rows
-    column = lake_values(have, copying.source, part.path, first_row)
-    for name, text in ((OP, "I"), (FILE, part.file)):
+    rows = raw.num_rows
+    columns = lake_values(raw, copying.source, part.path, first_row)
+    for name, text in ((OP, "I"), (FILE, part.cdc_file)):
         # One value for millions of rows: as codes it is cheap to hold and to write. Keys are compared, so they stay as
         # they are.
         codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
-        column[name] = codes if name not in copying.keys else codes.cast(pa.string())
-    if OP in have.column_names:
-        column[OP] = have[OP].cast(pa.string()).fill_null("I").dictionary_encode()
-    column[ROW] = pa.array(np.arange(first_row, first_row + rows))
-    return pa.table({lake_column.name: column[lake_column.name] for lake_column in copying.stored})
+        columns[name] = codes if name not in copying.keys else codes.cast(pa.string())
+    if OP in raw.column_names:
+        columns[OP] = raw[OP].cast(pa.string()).fill_null("I").dictionary_encode()
+    columns[ROW] = pa.array(np.arange(first_row, first_row + rows))
+    return pa.table({lake_column.name: columns[lake_column.name] for lake_column in copying.stored})
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #4dff8251
 def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most one lake file's at a time."
-    file, row_number = open_raw(part.url, part.path), part.first
-    columns = [OP] * copying.keeps + [source_column.name for source_column in copying.source]
+    file, row_number = open_raw(part.url, part.path), part.first_row
+    columns = [OP] * copying.keeps_op + [source_column.name for source_column in copying.source]
     carried = set(file.schema_arrow.names)
     names = [name for name in columns if name in carried]
-    for rows in read_pieces(file, part.path, names, part.groups, min(copying.rows_a_file, part.rows_at_once)):
+    for rows in read_pieces(file, part.path, names, part.row_groups, min(copying.rows_a_file, part.rows_at_once)):
         yield _lake_rows(rows, part, row_number, copying)
         row_number += rows.num_rows
 
@@ -162,7 +165,7 @@ def _write_copy(
     name = f"{folder}/{copying.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/")
     rows = as_stored(pa.concat_tables(tables).unify_dictionaries(), copying.op_column)
     types = {copying.op_column: "string", **dict(copying.schema)}
-    write_table(rows, f"{copying.out}/{name}", types, unique_columns(copying.keys), dict(copying.ids))
+    write_table(rows, f"{copying.staging}/{name}", types, unique_columns(copying.keys), dict(copying.field_ids))
     return name
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #99222b79
@@ -172,14 +175,14 @@ def copy_piece(
 ) -> list[str]:  # names of the files, below the staging folder
     "Copy the rows of a piece into lake files."
     names: list[str] = []
-    waiting: list[pa.Table] = []
-    count, size = 0, 0
+    tables: list[pa.Table] = []
+    count, bytes_held = 0, 0
     for rows in (rows for part in piece for rows in read_part(part, copying)):
-        waiting, count, size = [*waiting, rows], count + rows.num_rows, size + rows.nbytes
-        if count >= copying.rows_a_file or size >= IN_MEMORY:
-            names.append(_write_copy(waiting, copying, piece[0].folder))
-            waiting, count, size = [], 0, 0
-    return names + ([_write_copy(waiting, copying, piece[0].folder)] if waiting else [])
+        tables, count, bytes_held = [*tables, rows], count + rows.num_rows, bytes_held + rows.nbytes
+        if count >= copying.rows_a_file or bytes_held >= IN_MEMORY:
+            names.append(_write_copy(tables, copying, piece[0].folder))
+            tables, count, bytes_held = [], 0, 0
+    return names + ([_write_copy(tables, copying, piece[0].folder)] if tables else [])
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-022
 def encode_copying(copying: Copying) -> str:
@@ -192,10 +195,11 @@ def _load_copying(url: str) -> Copying:
     "Read it once per worker."
     stored = json.loads(get_text(url))
     pieces = tuple(
-        tuple(Part(**part | {"groups": tuple(part["groups"])}) for part in piece) for piece in stored.pop("pieces")
+        tuple(Part(**part | {"row_groups": tuple(part["row_groups"])}) for part in piece)
+        for piece in stored.pop("pieces")
     )
     stored |= {name: tuple(stored[name]) for name in ("keys", "partition")}
-    stored |= {name: tuple(map(tuple, stored[name])) for name in ("schema", "ids")}
+    stored |= {name: tuple(map(tuple, stored[name])) for name in ("schema", "field_ids")}
     return Copying(**stored, pieces=pieces)
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #820968b7
@@ -274,7 +278,7 @@ def cut_folders(
         folders.setdefault(footer.path.rpartition("/")[0], []).append(footer)
     names = {url: _adopted_name(name) for name, url in files.urls.items()}
     return [
-        tuple(replace(part, file=names[part.url], folder=folder) for part in piece)
+        tuple(replace(part, cdc_file=names[part.url], folder=folder) for part in piece)
         for folder, footers in folders.items()
         for piece in cut(footers, files.urls, 0, target_bytes)
     ]

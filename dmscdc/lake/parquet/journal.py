@@ -22,7 +22,7 @@ from ...storage.log_store import ENTRY_NAME, AnyLogStore, staging_number
 
 # %% auto #0
 __all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'TransactionLog', 'recover', 'inspect', 'next_entry',
-           'roll_back', 'commit', 'located', 'whereabouts']
+           'roll_back', 'commit', 'files_by_url', 'urls_by_base']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -107,7 +107,7 @@ def decode(content: bytes) -> Entry:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #403360c4
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _as_missing_file(path: str) -> Iterator[None]:
     "Raise errors about the content of an entry as `MissingDataFile`, with its path."
     try:
         yield
@@ -125,7 +125,7 @@ class Log(Protocol):
     def folder(self) -> str: ...  # below the store's root: the table's data files
 
     @property
-    def aside(self) -> str: ...  # below the store's root: what attempts keep for themselves
+    def staging_folder(self) -> str: ...  # below the store's root: what attempts keep for themselves
 
     @property
     def in_place(self) -> bool: ...  # new files are written into the folder at once, because readers go by the log
@@ -134,15 +134,15 @@ class Log(Protocol):
     def keeps_partition(self) -> bool: ...  # files have the partition's columns, not only the names of their folders
 
     @property
-    def fixed(self) -> Collection[str]: ...  # names of files that are not written again
+    def frozen(self) -> Collection[str]: ...  # names of files that are not written again
 
     @property
-    def ids(self) -> Mapping[str, int]: ...  # of columns, which files carry where a format has them
+    def field_ids(self) -> Mapping[str, int]: ...  # of columns, which files carry where a format has them
 
     def folder_of(self, file: LakeFile) -> str:
         "The folders of a file's partition, below the table."
 
-    def reading(self, number: int) -> AbstractContextManager[None]:
+    def checked_content(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of a commit in the log's own words."
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
@@ -171,12 +171,12 @@ class TransactionLog:  # a `Log`
     store: AnyLogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
-    read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
+    last_read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
 
-    aside = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
+    staging_folder = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
     in_place = False  # new files lie aside until their commit is there, because readers list the folder
-    fixed: ClassVar[Collection[str]] = frozenset()
-    ids: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    frozen: ClassVar[Collection[str]] = frozenset()
+    field_ids: ClassVar[Mapping[str, int]] = MappingProxyType({})
     keeps_partition = False
 
     def folder_of(self, file: LakeFile) -> str:
@@ -196,17 +196,17 @@ class TransactionLog:  # a `Log`
 
     def entry(self, number: int) -> Entry:
         "Read a commit. Raises `MissingDataFile` if its entry is damaged."
-        with self.reading(number):
+        with self.checked_content(number):
             entry = decode(self.store.read(self.entry_name(number)))
             if entry.number != number:
                 raise ValueError(f"it says that it is commit {entry.number}")
-        self.read.clear()
-        self.read[number] = entry
+        self.last_read.clear()
+        self.last_read[number] = entry
         return entry
 
-    def known(self, number: int) -> Entry:
+    def cached_entry(self, number: int) -> Entry:
         "The entry that was read last, if it is this one; else read it."
-        return self.read.get(number) or self.entry(number)
+        return self.last_read.get(number) or self.entry(number)
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
         "Every file of plain Parquet can be."
@@ -223,16 +223,16 @@ class TransactionLog:  # a `Log`
         thin = replace(entry, adds=(), removes=(), files=(), facts=facts)
         self.store.replace(self.entry_name(number), thin.encode())
 
-    def reading(self, number: int) -> AbstractContextManager[None]:
+    def checked_content(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of an entry as `MissingDataFile`, with its path."
-        return _reading(self.store.path(self.entry_name(number)))
+        return _as_missing_file(self.store.path(self.entry_name(number)))
 
     def head(self) -> Entry | None:
         "The newest commit. List and position are always taken from this one entry."
         return self.entry(number) if (number := self.newest()) else None
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-026
-def _each(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
+def _in_parallel(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
     "One request per name, in parallel as the store allows; raises the first error at the end."
     if store.at_once == 1:
         for name in names:
@@ -244,18 +244,17 @@ def _each(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> N
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3b907f69
 def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> None:
     "Deletes names; if the store prefers that, only those that the last listing showed."
-    _each(store, store.delete, [name for name in names if not store.marks or name in listed])
+    _in_parallel(store, store.delete, [name for name in names if not store.marks or name in listed])
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #c31f12ea
-def _switch(journal: TransactionLog, entry: Entry) -> None:
+def _publish_files(journal: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
-    store, folder, staging = journal.store, journal.folder, journal.aside
-    present = set(_below(store, folder))
-    missing = [
-        file for file in entry.added if file.name not in present
-    ]  # if the staged file is gone too, somebody has copied it
-    _each(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
-    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in present})
+    store, folder, staging = journal.store, journal.folder, journal.staging_folder
+    names = set(_below(store, folder))
+    # If the staged file of a missing one is gone too, somebody has copied it meanwhile.
+    missing = [file for file in entry.added if file.name not in names]
+    _in_parallel(store, lambda file: store.copy(f"{staging}/{file.aside}", f"{folder}/{file.name}"), missing)
+    _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in names})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-029
 def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
@@ -263,21 +262,26 @@ def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # name
     names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
     # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
-    _each(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
+    _in_parallel(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-031
-def _free(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
+def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
-    keep, store, staging = {file.aside for file in entry.added}, journal.store, journal.aside
+    store, staging = journal.store, journal.staging_folder
     if not store.marks:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
-    undeleted = () if store.marks else keep
-    over = [name for name in names if staging_number(name) < entry.number + (name not in undeleted)]
-    _each(store, store.delete, [f"{staging}/{name}" for name in over])
+    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in _outdated(journal, entry, names)])
     store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
+
+# %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #14c4dbb8
+def _outdated(journal: TransactionLog, entry: Entry, names: Iterable[str]) -> list[str]:
+    "Staged files up to an entry: no commit can need them once its own files are published."
+    # A store that does not mark what it deletes was told above to delete the entry's own files.
+    own = set() if journal.store.marks else {file.aside for file in entry.added}
+    return [name for name in names if staging_number(name) < entry.number + (name not in own)]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-033
 def _some(names: list[str]) -> str:
@@ -305,14 +309,15 @@ def recover(
         return []
     # The order of the steps is the protocol's: copy in, delete what was removed, orphans, and staged files last,
     # because a file can be copied only while it is staged.
-    _switch(journal, entry)
+    _publish_files(journal, entry)
     names = _remove_orphans(journal, entry)
     missing = sorted({file.name for file in entry.files} - set(names))  # of earlier commits, too
     # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
     if missing and journal.newest() == entry.number:
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    strange, unknown = [name for name in names if commit_of(name) is None], _free(journal, entry)
-    return _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
+    foreign_staged = _delete_staged(journal, entry)
+    foreign_names = [name for name in names if commit_of(name) is None]
+    return _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #1cd7e572
 def inspect(
@@ -321,19 +326,19 @@ def inspect(
     "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
     if entry is None:
         return [], False
-    present, asides = set(_below(journal.store, journal.folder)), set(_below(journal.store, journal.aside))
-    listed, keep = {file.name for file in entry.files}, {file.aside for file in entry.added}
-    copied = {file.name for file in entry.added if file.aside in asides}
+    present = set(_below(journal.store, journal.folder))
+    staged_names = set(_below(journal.store, journal.staging_folder))
+    listed = {file.name for file in entry.files}
+    copied = {file.name for file in entry.added if file.aside in staged_names}
     if missing := sorted(listed - present - copied):
         raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
     strays = [name for name in present - listed if (commit_of(name) or entry.number + 1) <= entry.number]
-    undeleted = () if journal.store.marks else keep
-    over = [name for name in asides if staging_number(name) < entry.number + (name not in undeleted)]
+    outdated = _outdated(journal, entry, staged_names)
     removed = present & set(entry.removes)
-    strange = sorted(name for name in present if commit_of(name) is None)
-    unknown = sorted(name for name in asides if staging_number(name) == float("inf"))
-    foreign = _foreign(journal.folder, strange) + _foreign(journal.aside, unknown)
-    return foreign, bool(strays or over or removed or listed - present)
+    foreign_names = sorted(name for name in present if commit_of(name) is None)
+    foreign_staged = sorted(name for name in staged_names if staging_number(name) == float("inf"))
+    foreign = _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
+    return foreign, bool(strays or outdated or removed or listed - present)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-038
 def next_entry(
@@ -350,7 +355,7 @@ def next_entry(
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3112c7c4
 def roll_back(journal: TransactionLog, number: int, attempt: str) -> None:
     "Deletes an attempt's staged files. Only the attempt itself may, after losing or before its create."
-    for name in journal.store.list(f"{journal.aside}/{name_prefix(number, attempt)}"):
+    for name in journal.store.list(f"{journal.staging_folder}/{name_prefix(number, attempt)}"):
         journal.store.delete(name)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #9c30a535
@@ -394,23 +399,23 @@ def commit(
     return entry
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-049
-def _found(journal: TransactionLog, entry: Entry) -> dict[str, str]:
+def _current_places(journal: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
-    inside = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
-    asides = {file.name: f"{journal.aside}/{file.aside}" for file in entry.added}
-    places_found: dict[str, str] = {}
+    published = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
+    staged = {file.name: f"{journal.staging_folder}/{file.aside}" for file in entry.added}
+    current: dict[str, str] = {}
     # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
     # again.
-    for folder, places in ((journal.folder, inside), (journal.aside, asides), (journal.folder, inside)):
-        if len(places_found) < len(inside):
+    for folder, places in ((journal.folder, published), (journal.staging_folder, staged), (journal.folder, published)):
+        if len(current) < len(published):
             listed = set(journal.store.list(folder))
-            places_found = {name: place for name, place in places.items() if place in listed} | places_found
-    return places_found
+            current = {name: place for name, place in places.items() if place in listed} | current
+    return current
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-051
-def located(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
+def files_by_url(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     "The entry's files by their current location."
-    places = _found(journal, entry)
+    places = _current_places(journal, entry)
     missing = next((file.name for file in entry.files if file.name not in places), None)
     if missing:
         if journal.newest() == entry.number:
@@ -425,9 +430,9 @@ def located(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     return {journal.store.path(places[file.name]): file for file in entry.files}
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #b6bbe968
-def whereabouts(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
+def urls_by_base(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
     "The current locations of the entry's files, by the folder above their partition folders."
     places: dict[str, list[str]] = {}
-    for path, file in located(journal, entry).items():
+    for path, file in files_by_url(journal, entry).items():
         places.setdefault(path.rsplit("/", 1 + file.name.count("/"))[0], []).append(path)
     return places

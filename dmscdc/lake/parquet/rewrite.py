@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...changes.fold import CAME, FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, WRITE, alike, needs_row
+from ...changes.fold import FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, MOVED_IN, WRITE, comparable, needs_row
 from ...changes.read import before_images
 from dmscdc.changes.schema import (
     FILE,
@@ -53,11 +53,11 @@ class Unit:
     "Files of one partition that become one, or are left alone."
 
     files: tuple[str, ...]  # their addresses
-    names: tuple[str, ...]  # what the journal calls them
-    folder: str  # partition folders below the table, "" without partitions
-    values: tuple[str | None, ...]  # the partition's values as text
-    low: tuple  # the smallest value of each key column, None where unknown
-    high: tuple  # the largest
+    names: tuple[str, ...] = ()  # what the journal calls them
+    folder: str = ""  # partition folders below the table, "" without partitions
+    values: tuple[str | None, ...] = ()  # the partition's values as text
+    low: tuple = ()  # the smallest value of each key column, None where unknown
+    high: tuple = ()  # the largest
     force: bool = False  # write even if no row changes: columns changed, or small files are merged
     rows: tuple[int, ...] = ()  # of each file by the journal; () if unknown
     sizes: tuple[int, ...] = ()  # bytes of each file, likewise
@@ -68,18 +68,18 @@ class Work:
     "What all units of a commit have in common."
 
     batch: str  # the staged fold, "" for none
-    out: str  # the staging folder of the attempt
+    staging: str  # the staging folder of the attempt
     facts_out: str  # the attempt's folder for matched keys and moved rows
     prefix: str  # file names begin with it
     schema: tuple[tuple[str, str], ...]  # every column of the lake and its type, ours too
     keys: tuple[str, ...]
     partition: tuple[str, ...]
-    sets: tuple[tuple[str, ...], ...]  # columns that are known together
-    soft: bool
+    column_groups: tuple[tuple[str, ...], ...]  # columns that are known together
+    soft_deletes: bool
     target_bytes: int
     units: tuple[Unit, ...]
     replaces: tuple[str, ...] = ()  # `_cdc_file` of rows that stay only if the batch has them
-    ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
+    field_ids: tuple[tuple[str, int], ...] = ()  # of the columns, where the format has them
     op_column: str = OP  # the name of our operation column in the lake's files; NO_OP: they have none
     keeps_partition: bool = False  # files have the partition's columns too, not only the names of their folders
 
@@ -103,7 +103,7 @@ def load_work(url: str) -> Work:
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #2ab8d9b2
 def _work(stored: dict[str, Any]) -> Work:
-    "Convert a list from JSON."
+    "A `Work` from its JSON."
     stored = _tuples(stored)
     return Work(**{**stored, "units": tuple(Unit(**unit) for unit in stored["units"])})
 
@@ -141,16 +141,16 @@ def _decoded(table: pa.Table) -> pa.Table:
     return pa.table(dict(zip(table.column_names, plain)))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-013
-def _columns(have: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
+def _columns(raw: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dict[str, pa.ChunkedArray | pa.Array]:
     "The lake's columns from a file's columns."
-    carried = dict(zip(have.column_names, have.columns))
+    stored = dict(zip(raw.column_names, raw.columns))
     values = dict(zip(work.partition, unit.values))
-    types, rows = work.types, have.num_rows
+    types, rows = work.types, raw.num_rows
     columns = {}
     for name in names:
         type = arrow_type(types[name])
-        if name in carried:
-            columns[name] = carried[name] if name in _CODED and name in work.coded else carried[name].cast(type)
+        if name in stored:
+            columns[name] = stored[name] if name in _CODED and name in work.coded else stored[name].cast(type)
         else:
             columns[name] = _constant(values[name], type, rows) if name in values else pa.nulls(rows, type)
     return columns
@@ -162,12 +162,12 @@ def read_rows(
     names: Sequence[str],  # the columns wanted
 ) -> pa.Table:
     "Columns of the unit's files in the lake's types; `Op` and file are encoded, unless they are keys."
-    parts = []
+    tables = []
     for url, rows in zip(unit.files, unit.rows or [None] * len(unit.files)):
         stored = [stored_names(columns, work.op_column) for columns in (names, work.coded)]
-        have = from_stored(read_lake(url, rows, *stored), work.op_column)
-        parts.append(_coded(pa.table(_columns(have, names, unit, work)), work.coded))
-    return pa.concat_tables(parts).combine_chunks()
+        raw = from_stored(read_lake(url, rows, *stored), work.op_column)
+        tables.append(_coded(pa.table(_columns(raw, names, unit, work)), work.coded))
+    return pa.concat_tables(tables).combine_chunks()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-017
 def key_scalar(
@@ -199,7 +199,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     import pyarrow.dataset as ds
 
     fs, path = fs_and_path(work.batch)
-    names = [*work.names, WRITE, IS_INSERT, FIRST_OP, *(f"{HAS_COLUMNS}{i}" for i in range(len(work.sets)))]
+    names = [*work.names, WRITE, IS_INSERT, FIRST_OP, *(f"{HAS_COLUMNS}{i}" for i in range(len(work.column_groups)))]
     # From the bounds of its keys a task knows which rows of the batch it may need.
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
@@ -214,20 +214,22 @@ def match(
     keys: Sequence[str],  # the columns that identify a row
 ) -> np.ndarray:  # for each row the batch row of its key, -1 for none
     "Find each row's key in the batch."
-    row_codes, right = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
-    for k in keys:
-        columns = [alike(table[k]) for table in (rows, batch)]
-        values = pc.unique(columns[1])
-        row_codes, right = (_next_code(code, column, values) for code, column in zip((row_codes, right), columns))
+    row_codes, batch_codes = (pa.repeat(pa.scalar(0, pa.int64()), table.num_rows) for table in (rows, batch))
+    for key in keys:
+        batch_column = comparable(batch[key])
+        values = pc.unique(batch_column)
+        row_codes = _next_code(row_codes, comparable(rows[key]), values)
+        batch_codes = _next_code(batch_codes, batch_column, values)
         # The codes are made dense again, so that many key columns do not overflow.
-        dense = pc.unique(right)
-        row_codes, right = (pc.index_in(code, value_set=dense).cast(pa.int64()) for code in (row_codes, right))
-    return pc.fill_null(pc.index_in(row_codes, value_set=right), -1).to_numpy()
+        dense = pc.unique(batch_codes)
+        row_codes = pc.index_in(row_codes, value_set=dense).cast(pa.int64())
+        batch_codes = pc.index_in(batch_codes, value_set=dense).cast(pa.int64())
+    return pc.fill_null(pc.index_in(row_codes, value_set=batch_codes), -1).to_numpy()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #29d8dae3
-def _next_code(code: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
+def _next_code(codes: pa.Array, column: pa.ChunkedArray, values: pa.Array) -> pa.ChunkedArray:
     "One number for the columns so far and this one; null if a value is not in the batch."
-    return pc.add(pc.multiply(code, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
+    return pc.add(pc.multiply(codes, len(values)), pc.index_in(column, value_set=values).cast(pa.int64()))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-024
 def _pick(mask: np.ndarray, yes: pa.ChunkedArray, no: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -253,22 +255,24 @@ def differs(before: pa.Table, after: pa.Table, names: Sequence[str]) -> np.ndarr
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #1584080b
 def _values(
-    stored: pa.Table, new: pa.Table, work: Work, write: np.ndarray, afresh: np.ndarray
+    stored: pa.Table, new: pa.Table, work: Work, write: np.ndarray, inserted_again: np.ndarray
 ) -> dict[str, pa.ChunkedArray]:
     "The source's columns: known ones from the batch, others unchanged, or null if the row is inserted again."
     values = {}
-    for i, names in enumerate(work.sets):
+    for i, names in enumerate(work.column_groups):
         # A change need not carry all columns; those that it has come together.
         is_known = write & _flag(new, f"{HAS_COLUMNS}{i}")
         for name in names:
-            otherwise = _pick(
-                write & afresh & ~is_known, pa.chunked_array([pa.nulls(len(stored), stored[name].type)]), stored[name]
+            unknown = _pick(
+                write & inserted_again & ~is_known,
+                pa.chunked_array([pa.nulls(len(stored), stored[name].type)]),
+                stored[name],
             )
-            values[name] = stored[name] if name in work.keys else _pick(is_known, new[name], otherwise)
+            values[name] = stored[name] if name in work.keys else _pick(is_known, new[name], unknown)
     return values
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-027
-def _died_before(stored: pa.Table, new: pa.Table) -> np.ndarray:
+def _deleted_earlier(stored: pa.Table, new: pa.Table) -> np.ndarray:
     "Which rows of the lake were marked as deleted by a change before the batch row's."
     places = [(pc.replace_substring_regex(table[FILE], "^.*/", ""), table[FILE], table[ROW]) for table in (stored, new)]
     is_earlier = pa.chunked_array([pa.repeat(False, len(stored))])
@@ -285,13 +289,13 @@ def apply_rows(
     work: Work,
 ) -> tuple[pa.Table, np.ndarray]:  # what they become, and which are removed
     "Apply batch rows to lake rows, one to one."
-    write, was_dead = _flag(new, WRITE), _died_before(stored, new)
+    write, was_deleted = _flag(new, WRITE), _deleted_earlier(stored, new)
     # A change that needs its row does not bring back one that is marked as deleted.
     write &= ~(needs_row(new[FIRST_OP]).to_numpy() & pc.equal(stored[OP], "D").to_numpy())
-    says = write | (~was_dead & work.soft)  # the row gets the batch row's Op, file and row
-    values = _values(stored, new, work, write, was_dead | _flag(new, IS_INSERT))
-    values |= {name: _pick(says, new[name], stored[name]) for name in (OP, FILE, ROW)}
-    return pa.table({name: values[name] for name in work.names}), ~write & (not work.soft)
+    takes_op = write | (~was_deleted & work.soft_deletes)  # the row gets the batch row's Op, file and row
+    values = _values(stored, new, work, write, was_deleted | _flag(new, IS_INSERT))
+    values |= {name: _pick(takes_op, new[name], stored[name]) for name in (OP, FILE, ROW)}
+    return pa.table({name: values[name] for name in work.names}), ~write & (not work.soft_deletes)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-032
 def _write_lake(
@@ -301,15 +305,17 @@ def _write_lake(
     size: int,  # bytes that the unit's files had
 ) -> list[str]:
     "Writes a unit's rows to staged files; returns names below the staging folder."
-    rows, names = rows if work.keeps_partition else rows.drop_columns(list(work.partition)), []
+    rows = rows if work.keeps_partition else rows.drop_columns(list(work.partition))
+    types = {work.op_column: "string", **work.types}
+    names: list[str] = []
     pieces = max(1, round(size / work.target_bytes), -(-rows.nbytes // IN_MEMORY)) if rows.num_rows else 0
-    for part in range(pieces):
-        low, high = rows.num_rows * part // pieces, rows.num_rows * (part + 1) // pieces
+    for number in range(pieces):
+        low, high = rows.num_rows * number // pieces, rows.num_rows * (number + 1) // pieces
         # The name is new each time, because Spark may run a task twice.
         names.append(f"{unit.folder}/{work.prefix}-{secrets.token_hex(6)}.parquet".lstrip("/"))
-        url = f"{work.out}/{names[-1]}"
-        part = as_stored(rows.slice(low, high - low), work.op_column)
-        write_table(part, url, {work.op_column: "string", **work.types}, unique_columns(work.keys), dict(work.ids))
+        url = f"{work.staging}/{names[-1]}"
+        piece = as_stored(rows.slice(low, high - low), work.op_column)
+        write_table(piece, url, types, unique_columns(work.keys), dict(work.field_ids))
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-038
@@ -326,17 +332,17 @@ def _is_replaced(keys: pa.Table, work: Work) -> np.ndarray:
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #b2ef93c6
 def _built(
-    rows: pa.Table, hit: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
+    rows: pa.Table, matched: np.ndarray, after: pa.Table, leaves: np.ndarray, stale: np.ndarray, work: Work
 ) -> pa.Table:
     "The rows with the matched ones changed in place, without moved, removed and stale ones."
-    place = np.arange(rows.num_rows)
-    place[stale] = -1
-    place[hit] = np.where(leaves, -1, rows.num_rows + np.arange(len(hit)))
+    indices = np.arange(rows.num_rows)
+    indices[stale] = -1
+    indices[matched] = np.where(leaves, -1, rows.num_rows + np.arange(len(matched)))
     combined = pa.concat_tables([rows, _coded(after, work.coded)]).unify_dictionaries()
-    return combined.take(place[place >= 0])
+    return combined.take(indices[indices >= 0])
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-034
-def _put_down(table: pa.Table, kind: str, work: Work) -> list[str]:
+def _stage_rows(table: pa.Table, kind: str, work: Work) -> list[str]:
     "Write rows for the next step to a separate file."
     if not table.num_rows:
         return []
@@ -349,11 +355,11 @@ def _size(unit: Unit) -> int:
     "Bytes of the unit's files. Raises `LakeDamaged` if they differ from the journal: a file was replaced."
     places = map(fs_and_path, unit.files)
     sizes = [fs.get_file_info(path).size for fs, path in places]
-    for url, size, promised in zip(unit.files, sizes, unit.sizes or sizes):
+    for url, size, expected in zip(unit.files, sizes, unit.sizes or sizes):
         # A file that somebody replaced is known by its size. The journal keeps no checksums: to verify them, every file
         # would have to be read.
-        if size is None or size != promised:
-            state = "it is gone" if size is None else f"it has {size:,} bytes, {promised:,} were written"
+        if size is None or size != expected:
+            state = "it is gone" if size is None else f"it has {size:,} bytes, {expected:,} were written"
             raise LakeDamaged(f"the lake's file {url}: damaged or replaced: {state}")
     return sum(sizes)
 
@@ -405,12 +411,12 @@ def changed_rows(
 ) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first rows whose values are others afterwards."
     names = [name for name in work.names if name not in (OP, FILE, ROW)]
-    dies = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(stored[OP], "D").to_numpy())
+    is_deleted = removed | (pc.equal(after[OP], "D").to_numpy() & ~pc.equal(stored[OP], "D").to_numpy())
     samples = []
-    for index in np.flatnonzero(dies | differs(stored, after, names))[:limit] if limit else ():
+    for index in np.flatnonzero(is_deleted | differs(stored, after, names))[:limit] if limit else ():
         before, now = stored.slice(index, 1), after.slice(index, 1)
-        differing = names if dies[index] else [name for name in names if differs(before, now, [name])[0]]
-        kind = "deleted" if dies[index] else "updated"
+        differing = names if is_deleted[index] else [name for name in names if differs(before, now, [name])[0]]
+        kind = "deleted" if is_deleted[index] else "updated"
         samples.append(shown_row(kind, _as_shown(before), _as_shown(now), differing, work.keys))
     return tuple(samples)
 
@@ -428,35 +434,36 @@ def new_rows(
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
 def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
     "Rows that came from another key to one that the lake has, with other values."
-    source = [name for names in work.sets for name in names]
+    source = [name for names in work.column_groups for name in names]
     source = [name for name in source if name not in before_images(source, work.keys).values()]
-    has_moved = pc.and_(pc.fill_null(pc.equal(new[FIRST_OP], CAME), False), pc.not_equal(stored[OP], "D")).to_numpy()
+    has_moved = pc.and_(
+        pc.fill_null(pc.equal(new[FIRST_OP], MOVED_IN), False), pc.not_equal(stored[OP], "D")
+    ).to_numpy()
     return has_moved & ~_flag(new, IS_INSERT) & differs(stored, after, source)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #da393ae3
-def _counts_of(stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work) -> dict[str, Any]:
+def _count_and_stage(
+    stored: pa.Table, new: pa.Table, after: pa.Table, removed: np.ndarray, work: Work
+) -> dict[str, Any]:
     "Counts of the matched rows, and the files of matched keys and moved rows."
     write = _flag(new, WRITE)
-    idle = ~differs(stored, after, work.names) & ~removed
-    dead = [pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after)]
-    is_same = (
-        ~differs(stored, after, [name for name in work.names if name not in (OP, FILE, ROW)])
-        & (dead[0] == dead[1])
-        & ~removed
-    )
-    fresh = write & ~needs_row(new[FIRST_OP]).to_numpy()
-    moved = differs(stored, after, work.partition) & ~removed
-    dies = removed | (dead[1] & ~dead[0])
-    patches = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
-    counts = {"writes": fresh, "patches": patches, "moves": moved, "gone": removed}
+    is_idle = ~differs(stored, after, work.names) & ~removed
+    was_marked, is_marked = (pc.equal(rows[OP], "D").to_numpy() for rows in (stored, after))
+    source = [name for name in work.names if name not in (OP, FILE, ROW)]
+    is_same = ~differs(stored, after, source) & (was_marked == is_marked) & ~removed
+    is_upsert = write & ~needs_row(new[FIRST_OP]).to_numpy()
+    is_moved = differs(stored, after, work.partition) & ~removed
+    is_deleted = removed | (is_marked & ~was_marked)
+    is_patch = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
+    counts = {"writes": is_upsert, "patches": is_patch, "moves": is_moved, "gone": removed}
     counts["clashes"] = _clashes(stored, new, after, work)
-    counts |= {"deleted": dies, "unchanged": is_same, "idle": idle, "updated": ~is_same & ~dies}
+    counts |= {"deleted": is_deleted, "unchanged": is_same, "idle": is_idle, "updated": ~is_same & ~is_deleted}
     files = {
         # The step that writes new rows knows from these keys which rows are new.
-        "matched": tuple(_put_down(new.filter(pa.array(write)).select(work.keys), "matched", work)),
-        "moved": tuple(_put_down(after.filter(pa.array(moved)), "moved", work)),
+        "matched": tuple(_stage_rows(new.filter(pa.array(write)).select(work.keys), "matched", work)),
+        "moved": tuple(_stage_rows(after.filter(pa.array(is_moved)), "moved", work)),
     }
-    return {**files, "hits": len(idle), **{name: int(mask.sum()) for name, mask in counts.items()}}
+    return {**files, "hits": len(is_idle), **{name: int(mask.sum()) for name, mask in counts.items()}}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-037
 def rewrite(
@@ -471,22 +478,22 @@ def rewrite(
     done = UnitResult(len(unit.files), _size(unit))
     keys = read_rows(unit, work, work.keys)  # the other columns only where a row is concerned
     batch_index = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
-    hit = np.flatnonzero(batch_index >= 0)
+    matched = np.flatnonzero(batch_index >= 0)
     stale = np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
-    if not len(hit) and not len(stale):
+    if not len(matched) and not len(stale):
         return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
     rows = read_rows(unit, work, work.names)
     assert batch is not None  # without a batch no row is hit, and none is replaced
-    stored, new = _decoded(rows.take(hit)), batch.take(batch_index[hit])
+    stored, new = _decoded(rows.take(matched)), batch.take(batch_index[matched])
     after, removed = apply_rows(stored, new, work)
-    done = replace(done, **_counts_of(stored, new, after, removed, work))
+    done = replace(done, **_count_and_stage(stored, new, after, removed, work))
     done = replace(done, sample=changed_rows(stored, after, removed, work, sample_size))
     done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
-    if done.idle == len(hit) and not len(stale) and not unit.force:
+    if done.idle == len(matched) and not len(stale) and not unit.force:
         return done
     # A row that moves to another partition leaves its file; the step that writes new rows puts it in place.
     leaves = removed | differs(stored, after, work.partition)
-    return _replaced(done, _built(rows, hit, after, leaves, stale, work), unit, work)
+    return _replaced(done, _built(rows, matched, after, leaves, stale, work), unit, work)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #0b9a7002
 def hive_folder(
@@ -550,10 +557,6 @@ def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:
         part = rows.take(indices)
         yield hive_folder(work.partition, [scalar_text(part[name][0]) for name in work.partition]), part
 
-# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #91375722
-#| export
-
-
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #bae88796
 def insert(
     piece: int,
@@ -564,7 +567,7 @@ def insert(
     work, first_moved = inserting.work, (piece - len(inserting.pieces)) * _MOVED
     is_new = piece < len(inserting.pieces)
     files = inserting.pieces[piece : piece + 1] if is_new else inserting.moved[first_moved : first_moved + _MOVED]
-    home = Unit(files, (), "", (), (), ())
+    home = Unit(files)
     adds: list[str] = []
     rows = fresh_rows(files[0], inserting) if is_new else pa.concat_tables(map(read_lake, files)).select(work.names)
     size = _size(home)
@@ -577,7 +580,7 @@ def insert(
 _MOVED = 8  # files of moved rows for a task
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-051
-def _most(i: int) -> int:
+def _sample_size(i: int) -> int:
     "Changed rows that the piece of this number shows: the first few are enough."
     return SAMPLE if i < 4 else 0
 
@@ -586,7 +589,7 @@ def rewrite_numbers(batches: Batches, url: str) -> Batches:
     "For `tasks.in_tasks`: numbers of units in, a line of facts per unit out."
     work = load_work(url)
     for i in numbers_in(batches):
-        yield facts_out(asdict(rewrite(work.units[i], work, _most(i))))
+        yield facts_out(asdict(rewrite(work.units[i], work, _sample_size(i))))
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #51307687
 def insert_numbers(batches: Batches, url: str) -> Batches:
@@ -595,4 +598,4 @@ def insert_numbers(batches: Batches, url: str) -> Batches:
     lists = (tuple(stored[name]) for name in ("matched", "pieces", "moved"))
     inserting = Inserting(_work(stored["work"]), *lists)
     for i in numbers_in(batches):
-        yield facts_out(insert(i, inserting, _most(i)))
+        yield facts_out(insert(i, inserting, _sample_size(i)))

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...changes.fold import FIRST_OP, IF_THERE, WRITE
+from ...changes.fold import FIRST_OP, IF_PRESENT, WRITE
 from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
 from ...changes.tasks import in_tasks
 from ...errors import CommitConflict
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
-from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, inspect, recover, whereabouts
+from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, inspect, recover, urls_by_base
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
 from dmscdc.lake.parquet.write import (
     StagingDir,
@@ -29,11 +29,11 @@ from dmscdc.lake.parquet.write import (
     check_files,
     copy_staged,
     count_rows,
-    describe,
-    described,
     gather_small,
     hides_nan,
     in_partitions,
+    lake_file_of,
+    lake_files_of,
     plain_files,
     read_files,
     to_commit,
@@ -72,7 +72,7 @@ def read_entry(
     "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
     commit = to_commit(entry)
     check_files(journal, entry)
-    return read_files(spark, commit.schema, commit.partition, whereabouts(journal, entry), commit.op_column)
+    return read_files(spark, commit.schema, commit.partition, urls_by_base(journal, entry), commit.op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
 def copy_load(
@@ -96,18 +96,18 @@ def _to_work(
     transaction = staging.transaction
     return Work(
         batch.url,
-        staging.path,
-        staging.facts,
+        staging.files_dir,
+        staging.facts_dir,
         staging.prefix,
         schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
         keys=batch.keys,
         partition=transaction.partition,
-        sets=batch.sets,
-        soft=batch.soft,
+        column_groups=batch.sets,
+        soft_deletes=batch.soft,
         target_bytes=target_bytes,
         units=(),
         replaces=batch.replaces,
-        ids=tuple(staging.journal.ids.items()),
+        field_ids=tuple(staging.journal.field_ids.items()),
         op_column=transaction.op_column,
         keeps_partition=staging.journal.keeps_partition,
     )
@@ -144,11 +144,11 @@ def rewrite_touched(
 ) -> UnitResult:
     "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the journal's bounds are invalid."
     # Invalid bounds would leave out files that hold a key of the batch.
-    with journal.reading(head.number):
+    with journal.checked_content(head.number):
         check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
-        staged = list(pool.map(lambda url: describe(url, url.rpartition("/")[2], "", work.keys), parts))
+        staged = list(pool.map(lambda url: lake_file_of(url, url.rpartition("/")[2], "", work.keys), parts))
     # In a table without a key all rows of a change file are replaced together, so no row of its earlier version stays.
     filled = [_replaced_range(work)] if work.replaces else [file for file in staged if file.rows]
     # Readers of a folder fail on files with different columns, so a new column rewrites all of them.
@@ -164,27 +164,27 @@ def _insert_in_tasks(
     staging: StagingDir,
     spark: SparkSession,
     work: Work,
-    done: UnitResult,  # of the files that were rewritten
+    rewritten: UnitResult,  # of the files that were rewritten
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown
     "Write new rows, one task per file of the batch."
     pieces = tuple(files_in(work.batch))
-    inserting = Inserting(replace(work, units=()), done.matched, pieces, done.moved)
+    inserting = Inserting(replace(work, units=()), rewritten.matched, pieces, rewritten.moved)
     url = f"{work.facts_out}/insert.json"
-    size = bytes_of((*pieces, *done.moved))
+    size = bytes_of((*pieces, *rewritten.moved))
     lines = in_tasks(spark, url, encode_work(inserting), inserting.count, insert_numbers, size)
     samples = UnitResult(sample=tuple(row for line in lines for row in line["sample"]))
-    return described(staging, {name: name for line in lines for name in line["adds"]}), samples
+    return lake_files_of(staging, {name: name for line in lines for name in line["adds"]}), samples
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-014
-def _new_rows(spark: SparkSession, batch: Batch, done: UnitResult, schema: Schema) -> DataFrame:
+def _new_rows(spark: SparkSession, batch: Batch, rewritten: UnitResult, schema: Schema) -> DataFrame:
     "New rows, and rows that moved to another partition."
     from pyspark.sql import functions as F
 
     rows = lake_columns(schema)
     keys, names = [column for column in rows if column.name in batch.keys], [quoted(column.name) for column in rows]
-    matched, moved = (list(map(read_url, urls)) for urls in (done.matched, done.moved))
+    matched, moved = (list(map(read_url, urls)) for urls in (rewritten.matched, rewritten.moved))
     # The rewrite has put down the keys that it found; the other rows of the batch are new.
-    fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_THERE))
+    fresh = batch_frame(spark, batch).where(F.col(WRITE) & (F.col(FIRST_OP) != IF_PRESENT))
     if matched:
         fresh = fresh.join(spark.read.schema(ddl(keys)).parquet(*matched), list(batch.keys), "left_anti")
     fresh = fresh.select(*names)
@@ -206,15 +206,15 @@ def _insert_rows(
     batch: Batch,
     work: Work,
     head: Entry,
-    done: UnitResult,  # of the files that were rewritten
+    rewritten: UnitResult,  # of the files that were rewritten
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown; none of a partitioned table
     "Write the rows that go into new files, if there are any."
-    if batch.folded.writes == done.writes and not done.moves:
+    if batch.folded.writes == rewritten.writes and not rewritten.moves:
         return [], UnitResult()
     # Where the folders alone have the partition's values, Spark brings the rows of each together.
     if not work.partition or work.keeps_partition:
-        return _insert_in_tasks(staging, spark, work, done)
-    rows = _new_rows(spark, batch, done, staging.transaction.schema)
+        return _insert_in_tasks(staging, spark, work, rewritten)
+    rows = _new_rows(spark, batch, rewritten, staging.transaction.schema)
     return write_frame(staging, rows, "new", rows_a_file(head, work.target_bytes)), UnitResult()
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-017
@@ -224,15 +224,15 @@ def _gather(
     head: Entry,
     work: Work,
     done: UnitResult,  # of the batch
-    hiding: Sequence[LakeFile] = (),  # that are written again as they are
+    nan_files: Sequence[LakeFile] = (),  # that are written again as they are
 ) -> UnitResult:
     "Merge many small files that the batch has not rewritten."
     # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
     # stays small.
-    untouchable = {*journal.fixed, *done.removes}
+    untouchable = {*journal.frozen, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
-    groups = [*small, *([file] for file in hiding if file.name not in merged)]
+    groups = [*small, *([file] for file in nan_files if file.name not in merged)]
     units = tuple(unit(journal, group, True) for group in groups)
     return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
@@ -240,6 +240,7 @@ def _gather(
 def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     "Numbers of batch rows by their effect."
     deletes = batch.folded.keys - batch.folded.writes
+    # A delete without a matching row changes nothing.
     idle = deletes - (done.hits - done.writes)
     return {
         "inserted": batch.folded.writes - done.writes,
@@ -251,7 +252,7 @@ def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     }
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022
-def _written(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
+def _metrics_of(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
     "What a commit did, for the report."
     files = {
         "rewritten": len(done.removes),
@@ -293,7 +294,7 @@ class ParquetCommit:
                 check_unmanaged(journal, self.unmanaged)
             facts = to_facts(transaction, self.rows)
             entry = journal.commit(self.head, transaction.attempt, self.adds, self.removes, facts)
-        return _written(entry, self.counts, self.done, self.clock)
+        return _metrics_of(entry, self.counts, self.done, self.clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-024
 class TaskTable(Protocol):
@@ -329,7 +330,7 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
         if adds or done.removes:
             done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
     with clock.step("commit"):
-        adds += described(staging, {name: name for name in done.adds})
+        adds += lake_files_of(staging, {name: name for name in done.adds})
     # Rows before, plus inserted, minus removed ones, must equal the rows in the footers: a task may have lost some, or
     # written them twice.
     counts = counts_of(batch, done)
@@ -339,30 +340,30 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
 def _stage_packed(
-    table: TaskTable, spark: SparkSession, transaction: Transaction, hiding: Sequence[LakeFile]
+    table: TaskTable, spark: SparkSession, transaction: Transaction, nan_files: Sequence[LakeFile]
 ) -> ParquetCommit:
-    "The same rows in fewer files, and in others in place of `more`."
+    "The same rows in fewer files, and in new ones where readers of the old ones would miss NaN."
     clock = Stopwatch()
     staging = StagingDir(table.journal, transaction)
     head = table.base_of(transaction)
     assert head  # only a table that holds files is packed
     work = Work(
         "",
-        staging.path,
-        staging.facts,
+        staging.files_dir,
+        staging.facts_dir,
         staging.prefix,
         schema=tuple((column.name, column.type) for column in lake_columns(transaction.schema)),
         keys=transaction.key,
         partition=transaction.partition,
-        sets=(),
-        soft=False,
+        column_groups=(),
+        soft_deletes=False,
         target_bytes=table.target_bytes,
         units=(),
         op_column=transaction.op_column,
     )
     with clock.step("gather"):
-        done = _gather(spark, table.journal, head, work, UnitResult(), hiding)
-    adds, removed = described(staging, {name: name for name in done.adds}), set(done.removes)
+        done = _gather(spark, table.journal, head, work, UnitResult(), nan_files)
+    adds, removed = lake_files_of(staging, {name: name for name in done.adds}), set(done.removes)
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #b49e81f6
@@ -397,7 +398,8 @@ def _left_there(table: ParquetTable) -> set[str]:
     "Files that the first commit removes: those of a lost journal, and for a lake of 2019 files of others."
     journal = table.journal
     names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
-    return {name for name in names if commit_of(name)}.union(table.unmanaged_files() * table.inherits)
+    others = table.unmanaged_files() if table.inherits else []
+    return {name for name in names if commit_of(name)}.union(others)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
 def stage_rows(
@@ -434,7 +436,7 @@ def _stage_unmanaged(
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
         a_file = max(1, int(table.target_bytes * files.rows / max(files.bytes, 1)))
-        adds = copy_staged(staging, spark, pieces, a_file, files.bytes, keeps=True)
+        adds = copy_staged(staging, spark, pieces, a_file, files.bytes, keeps_op=True)
     with clock.step("check key"):
         check_adopted(staging, spark, adds)
     rows = count_rows(staging, None, adds, names, files.rows)
@@ -444,7 +446,7 @@ def _stage_unmanaged(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #1ca80199
 def _commit_in(journal: TransactionLog, number: int) -> Commit:
     "An entry whose files all exist. Raises `MissingDataFile`."
-    with journal.reading(number):
+    with journal.checked_content(number):
         return to_commit(journal.entry(number))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5ba17
@@ -489,7 +491,7 @@ class ParquetTable:
         return recover(self.journal, self.journal.head())
 
     def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
-        return inspect(self.journal, self.journal.known(number) if number else self.journal.head())
+        return inspect(self.journal, self.journal.cached_entry(number) if number else self.journal.head())
 
     def unmanaged_files(self) -> list[str]:
         return unmanaged_files(self.journal)
@@ -503,7 +505,7 @@ class ParquetTable:
         return plain_files(self.journal, None if number is None else self._listing(number))
 
     def staging_dir(self, transaction: Transaction) -> str:
-        return StagingDir(self.journal, transaction).path
+        return StagingDir(self.journal, transaction).files_dir
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
         return read_entry(spark, self.journal, self._listing(self.journal.newest() if number is None else number))

@@ -26,7 +26,7 @@ from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file
 from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LakeDamaged, LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, located, name_prefix
+from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, files_by_url, name_prefix
 from .rewrite import Unit, key_scalar
 from dmscdc.lake.table import (
     Commit,
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'describe', 'check_bounds', 'candidates', 'in_partitions',
-           'gather_small', 'hides_nan', 'unit', 'sweep_orphans', 'to_commit', 'StagingDir', 'described', 'write_frame',
-           'copy_staged', 'read_files', 'plain_files', 'check_files', 'check_adopted', 'count_rows']
+__all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'lake_file_of', 'check_bounds', 'candidates',
+           'in_partitions', 'gather_small', 'hides_nan', 'unit', 'sweep_orphans', 'to_commit', 'StagingDir',
+           'lake_files_of', 'write_frame', 'copy_staged', 'read_files', 'plain_files', 'check_files', 'check_adopted',
+           'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def as_bound(value: Any) -> Any:
@@ -84,7 +85,7 @@ def partition_values(
     return tuple(None if value == HIVE_NULL else value for value in values)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-015
-def describe(
+def lake_file_of(
     url: str,  # where it lies now
     name: str,  # its name in the journal
     staged_name: str,  # where it lies, below aside/
@@ -145,7 +146,7 @@ def candidates(
     return [file for file in files if any(meets(file, range) for range in ranges)]
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #0444b3e8
-_ASKED = 2_000_000  # most keys of a batch for which this is asked
+_MOST_KEYS = 2_000_000  # most keys of a batch for which this is asked
 
 
 def in_partitions(
@@ -159,17 +160,20 @@ def in_partitions(
     # For a random key, like a UUID, the bounds of a file span all keys; the partitions of the batch's keys leave files
     # alone.
     selected = list(files)
-    for place, column in layout.items() if sum(file.rows for file in batch) <= _ASKED else ():
+    if sum(file.rows for file in batch) > _MOST_KEYS:
+        return selected
+    for index, column in layout.items():
         source = expression(column.of)
         if source and source.column in keys:
             base = source.column
             values = (computed(column, read_lake(url, None, [base])[base]) for url in urls)
             texts = {text for column_values in values for text in pc.unique(column_values).cast("string").to_pylist()}
-            selected = [file for file in selected if file.values[place] in texts]
+            selected = [file for file in selected if file.values[index] in texts]
     return selected
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-023
-SMALL, MANY = 0.25, 8  # a file below this part of the target size is small; so many of them are merged
+SMALL = 0.25  # a file below this part of the target size is small
+MANY = 8  # so many small ones are merged
 
 
 def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[tuple, list[LakeFile]]:
@@ -214,13 +218,20 @@ def unit(
     force: bool,  # write even when no row changes
 ) -> Unit:
     "Files of one partition as the tasks know them."
-    sample_file, unknown = group[0], (None,) * len(group[0].low)
-    urls = tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group)
-    names, folder = tuple(file.name for file in group), journal.folder_of(sample_file)
+    first = group[0]
     # The bounds of files that are merged are not needed: such a unit is written whatever the batch has.
-    low, high = (sample_file.low, sample_file.high) if len(group) == 1 else (unknown, unknown)
-    rows, sizes = (tuple(getattr(file, name) for file in group) for name in ("rows", "bytes"))
-    return Unit(urls, names, folder, sample_file.values, low, high, force, rows, sizes)
+    unknown = None if len(group) == 1 else (None,) * len(first.low)
+    return Unit(
+        files=tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group),
+        names=tuple(file.name for file in group),
+        folder=journal.folder_of(first),
+        values=first.values,
+        low=unknown or first.low,
+        high=unknown or first.high,
+        force=force,
+        rows=tuple(file.rows for file in group),
+        sizes=tuple(file.bytes for file in group),
+    )
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #1eed892b
 LARGEST = 256 << 20  # bytes of a file of another program that a task writes again
@@ -258,28 +269,28 @@ class StagingDir:
         return name_prefix(self.transaction.number, self.transaction.attempt)
 
     @property
-    def aside(self) -> str:
+    def attempt_dir(self) -> str:
         "The attempt's own folder."
-        return self.journal.store.path(f"{self.journal.aside}/{self.prefix}")
+        return self.journal.store.path(f"{self.journal.staging_folder}/{self.prefix}")
 
     @property
-    def path(self) -> str:
+    def files_dir(self) -> str:
         "Where its new files are written: in the table's folder, if readers go by a log."
-        return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.aside
+        return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.attempt_dir
 
     @property
-    def facts(self) -> str:
+    def facts_dir(self) -> str:
         "Where tasks put down what the next step needs."
-        return f"{self.aside}/facts"
+        return f"{self.attempt_dir}/facts"
 
     def describe(self, staged_name: str, name: str) -> LakeFile:
         "The journal's record of a file of this attempt, from its footer, with one small read."
-        return describe(
-            f"{self.path}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
+        return lake_file_of(
+            f"{self.files_dir}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3c89dc0d
-def described(
+def lake_files_of(
     staging: StagingDir,
     names: Mapping[str, str],  # path below the attempt's folder -> name in the journal
 ) -> list[LakeFile]:  # without files that hold no row
@@ -302,21 +313,23 @@ def write_frame(
 ) -> list[LakeFile]:
     "Write a frame to staged files."
     transaction, journal, store = staging.transaction, staging.journal, staging.journal.store
-    columns, by = stored_columns(transaction.schema, transaction.op_column), transaction.partition
+    columns, partition = stored_columns(transaction.schema, transaction.op_column), transaction.partition
     frame = frame_as_stored(frame, transaction.op_column)
-    frame = frame.selectExpr(*[_one_zero(column) if column.name in by else quoted(column.name) for column in columns])
+    frame = frame.selectExpr(
+        *[_one_zero(column) if column.name in partition else quoted(column.name) for column in columns]
+    )
     # One task a partition, so that none is split over many small files.
-    laid = frame.repartition(*map(quoted, by)) if by else frame
-    writer = laid.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*by)
-    writer.parquet(spark_url(f"{staging.aside}/{kind}"))
-    below = f"{journal.aside}/{staging.prefix}/"
-    written = [name[len(below) :] for name in store.list(f"{below}{kind}") if name.endswith(".parquet")]
+    distributed = frame.repartition(*map(quoted, partition)) if partition else frame
+    writer = distributed.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*partition)
+    writer.parquet(spark_url(f"{staging.attempt_dir}/{kind}"))
+    staged_below = f"{journal.staging_folder}/{staging.prefix}/"
+    written = [name[len(staged_below) :] for name in store.list(f"{staged_below}{kind}") if name.endswith(".parquet")]
     names = {name: _named(staging, name, kind, i) for i, name in enumerate(written)}
     if journal.in_place:
         for staged_name, name in names.items():
-            store.copy(f"{below}{staged_name}", f"{journal.folder}/{name}")
+            store.copy(f"{staged_below}{staged_name}", f"{journal.folder}/{name}")
         names = {name: name for name in names.values()}
-    return described(staging, names)
+    return lake_files_of(staging, names)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #513ee0c5
 def _named(staging: StagingDir, staged_name: str, kind: str, number: int) -> str:
@@ -331,24 +344,24 @@ def copy_staged(
     pieces: Sequence[Sequence[Part]],
     rows_a_file: int,  # at most
     size: int,  # bytes of all pieces, before compression
-    keeps: bool = False,  # `Op` of files that carry it
+    keeps_op: bool = False,  # `Op` of files that carry it
 ) -> list[LakeFile]:
     "Copy pieces of files to staged files, one task each."
     schema = tuple((column.name, column.type) for column in lake_columns(staging.transaction.schema))
     copying = Copying(
-        staging.path,
+        staging.files_dir,
         staging.prefix,
         schema,
         staging.transaction.key,
         rows_a_file,
         tuple(map(tuple, pieces)),
         partition=staging.transaction.partition,
-        keeps=keeps,
-        ids=tuple(staging.journal.ids.items()),
+        keeps_op=keeps_op,
+        field_ids=tuple(staging.journal.field_ids.items()),
         op_column=staging.transaction.op_column,
     )
-    done = in_tasks(spark, f"{staging.facts}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
-    return described(staging, {name: name for line in done for name in line["adds"]})
+    lines = in_tasks(spark, f"{staging.facts_dir}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
+    return lake_files_of(staging, {name: name for line in lines for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
 def read_files(
@@ -376,10 +389,10 @@ def plain_files(
     "A commit and its files; None without one. Raises `CommitConflict` if there is a newer one and files are gone."
     if (entry := entry or journal.head()) is None:
         return None
-    with journal.reading(entry.number):
+    with journal.checked_content(entry.number):
         commit, files = to_commit(entry), []
         check_bounds(entry.files, commit.key, {column.name: column.type for column in commit.schema})
-    for url, file in located(journal, entry).items():
+    for url, file in files_by_url(journal, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
         values = dict(zip(commit.partition, file.values))
         files.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
@@ -389,7 +402,9 @@ def plain_files(
 def check_files(journal: TransactionLog, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
-        for _ in pool.map(lambda placed: open_lake_file(placed[0], placed[1].rows), located(journal, entry).items()):
+        for _ in pool.map(
+            lambda placed: open_lake_file(placed[0], placed[1].rows), files_by_url(journal, entry).items()
+        ):
             pass
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f183fa78
@@ -402,7 +417,9 @@ def check_adopted(
     transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
     if transaction.key and adds:
         staged_places = {
-            staging.path: [staging.journal.store.path(f"{staging.journal.aside}/{file.aside}") for file in adds]
+            staging.files_dir: [
+                staging.journal.store.path(f"{staging.journal.staging_folder}/{file.aside}") for file in adds
+            ]
         }
         frame = read_files(spark, transaction.schema, transaction.partition, staged_places, transaction.op_column)
         check_counted(table, frame, transaction.key, sum(file.rows for file in adds))
