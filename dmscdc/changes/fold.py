@@ -198,7 +198,7 @@ class FoldResult:
     writes: int = 0  # of them, those with values for a row that need not be there
     patches: int = 0  # of those, rows that begin with an update
     late: int = 0  # changes of late files
-    again: int = 0  # changes that are folded again
+    refolded: int = 0  # changes that are folded again
     overlapping_keys: int = 0  # keys that have both
     repeats: int = 0  # changes of a key with the same change sequence as another one
     reversed_keys: int = 0  # keys whose changes the sequence orders differently from the files
@@ -592,9 +592,9 @@ def _count_late(
 ) -> dict[str, int]:
     "Rows of late files, rows folded again, and keys that have both."
     if not len(chains.start):
-        return {"late": 0, "again": 0, "overlapping_keys": 0}
+        return {"late": 0, "refolded": 0, "overlapping_keys": 0}
     late, folded_again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
-    counts = {"late": late.sum(), "again": folded_again.sum()}
+    counts = {"late": late.sum(), "refolded": folded_again.sum()}
     counts["overlapping_keys"] = ((late > 0) & (folded_again > 0)).sum()
     return {name: int(count) for name, count in counts.items()}
 

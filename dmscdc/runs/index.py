@@ -333,20 +333,20 @@ class _Grown(NamedTuple):
     has_grown: bool
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cd97bd2c
-def _grow(news: _LogNews, table: str, keep: int) -> _Grown:
+def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
     "Add the new lines to a table's file."
     results: list[_Grown] = []  # of each attempt: the file may be another one by then
 
     def edit(before: bytes) -> bytes | None:
-        runs = table_of(news.run_store, news.index, table, before)
-        grown = with_lines(runs, news.of(table, _upto(runs)))
+        runs = table_of(log_news.run_store, log_news.index, table, before)
+        grown = with_lines(runs, log_news.of(table, _upto(runs)))
         if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
-            grown = _without_removed(news.run_store, grown)
+            grown = _without_removed(log_news.run_store, grown)
         shortened, removed = without_reports(grown, keep)
         results.append(_Grown(shortened, removed, shortened is not runs))
         return None if shortened is runs else _encoded(shortened)
 
-    news.run_store.revise(file_of(table, kind="json"), edit)
+    log_news.run_store.revise(file_of(table, kind="json"), edit)
     return results[-1]
 
 # %% ../../notebooks/09_runs/08_index.ipynb #1c2c2aa4
@@ -363,16 +363,16 @@ def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
     run_store.remove(name for report in reports for name in (f"{report.removesuffix('.html')}.ipynb", report))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #c36fe258
-def _close(news: _LogNews, table: str, written: dict[str, Any]) -> None:
+def _close(log_news: _LogNews, table: str, written: dict[str, Any]) -> None:
     "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:
-        runs = table_of(news.run_store, news.index, table, before)
+        runs = table_of(log_news.run_store, log_news.index, table, before)
         remaining = without_closed(runs, written)
         return None if remaining["closed"] == runs["closed"] else _encoded(remaining)
 
     if len(written["rows"]) >= 2 * PAGE:
-        news.run_store.revise(file_of(table, kind="json"), edit)
+        log_news.run_store.revise(file_of(table, kind="json"), edit)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #e849769a
 def _incomplete(
@@ -394,22 +394,22 @@ def bring_up_to_date(
 ) -> list[str]:  # tables whose pages are as new as the run log
     "Add the new lines of the run log to the run index and the tables' pages. Raises `RunStoreError`."
     run_store = open_run_store(runs)
-    news, spent = _read_news(run_store, afresh), 0.0
-    tables = sorted({*news.new} | _incomplete(run_store, news.index))
+    log_news, spent = _read_news(run_store, afresh), 0.0
+    tables = sorted({*log_news.new} | _incomplete(run_store, log_news.index))
     for number, table in enumerate(tables):
         if spent > seconds:
             return tables[:number]  # the index stays as it was, so all lines are news again
         begun = time.monotonic()
-        grown = _grow(news, table, keep if table else 0)
-        write(run_store, news.index, table)
-        _close(news, table, grown.runs)
+        grown = _grow(log_news, table, keep if table else 0)
+        write(run_store, log_news.index, table)
+        _close(log_news, table, grown.runs)
         _remove(run_store, grown.removed)  # last, when no page leads to them
         spent += time.monotonic() - begun if grown.has_grown else 0.0
 
     def edit(before: bytes) -> bytes | None:
-        stored = _parsed(before, news.index["ledger"])
-        is_new = stored and news.reading.end.at > _upto(stored)
-        return _encoded(_add_lines(stored, news.reading, draw)) if is_new else None
+        stored = _parsed(before, log_news.index["ledger"])
+        is_new = stored and log_news.reading.end.at > _upto(stored)
+        return _encoded(_add_lines(stored, log_news.reading, draw)) if is_new else None
 
     run_store.revise(INDEX, edit)
     return tables

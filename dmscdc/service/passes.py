@@ -203,13 +203,13 @@ def _run_all(
     with ThreadPoolExecutor(limit) as with_spark, ThreadPoolExecutor(_most_without_spark(limit)) as without_spark:
         pools = {True: with_spark, False: without_spark}
         futures = [pools[status.needs_spark].submit(try_table, workers, status) for status in statuses]
-        shown = 0
+        pages_done = 0
         while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(unfinished)
             # The front page of a thousand tables is not drawn a thousand times.
-            if done - shown >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
+            if done - pages_done >= max(5, len(futures) / 20):  # while kernels work, rather than all at the end
                 _update_pages(workers.config)
-                shown = done
+                pages_done = done
         return [future.result() for future in futures]
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-016
@@ -298,8 +298,8 @@ def _finish(
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
         RunLog(config.runs).append({**line, **numbers})
-        others = {status.table: status for status in read_statuses(config)} if only else {}
-        by_table = others | {status.table: status for status in statuses}
+        unplanned = {status.table: status for status in read_statuses(config)} if only else {}
+        by_table = unplanned | {status.table: status for status in statuses}
         all_statuses = [by_table[table] for table in sorted(by_table)]
         state = open_state(config.state, config.landing, ask=True)
         rows = [row_after(status, result.tables.get(str(status.table)), state) for status in all_statuses]
@@ -356,20 +356,24 @@ def _logged(
 # %% ../../notebooks/13_service/08_passes.ipynb #e96b93ed
 def _leave_word_if_calm(
     config: Config,
-    seen: Seen,  # at the beginning
+    look: Seen,  # at the beginning
     result: PassResult,  # over all tables
     statuses: list[TableStatus],
 ) -> None:
     "Leave word where the next pass would find nothing; where that cannot be stored, the next pass looks."
     now = time.time()
     facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
-    if result.exit_code or result.cause or not all(is_calm(one, result.tables[one["table"]].paused) for one in facts):
+    if (
+        result.exit_code
+        or result.cause
+        or not all(is_calm(fact, result.tables[fact["table"]].paused) for fact in facts)
+    ):
         return
     quiet = pass_facts(facts, result.start, result.end)["quiet"]
     state = open_state(config.state, config.landing)
     items = [state.get(status.table) or status.item for status in statuses]
     with suppress(RunStoreError):
-        leave_word(config, seen, items, None if quiet is None else now - quiet)
+        leave_word(config, look, items, None if quiet is None else now - quiet)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #221239bf
 def _tell_lineage(
@@ -436,7 +440,7 @@ def _one_round(
     only: tuple[str, ...],  # tables by name; all where there are none
     stop: threading.Event,
     consistent: bool,
-    **more: Any,  # see `run_pass`
+    **run_options: Any,  # see `run_pass`
 ) -> PassResult:
     "A pass that stops when it is told to."
     now = iso(datetime.now(timezone.utc))
@@ -444,18 +448,18 @@ def _one_round(
     log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
     lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing
-    _close_lost_runs(config, Path(more["job"]).stem)
-    seen = look_around(config, time.time())
-    routed, notices = divide_transactions(config, more["say"]), []
+    _close_lost_runs(config, Path(run_options["job"]).stem)
+    look = look_around(config, time.time())
+    routed, notices = divide_transactions(config, run_options["say"]), []
     unread = list(routed.problems)
     try:
         owner = str(this_process(begun.id, ""))
         tell = {"on_problem": unread.append, "on_notice": notices.append}
-        statuses = read_statuses(config, only, retry=more["retry"], **tell, owner=owner)
+        statuses = read_statuses(config, only, retry=run_options["retry"], **tell, owner=owner)
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     held_because = hindrances(statuses, unread) if consistent else ""
-    with _open_workers(config, begun.id, stop, log=log, **more) as workers:
+    with _open_workers(config, begun.id, stop, log=log, **run_options) as workers:
         tables = _all_outcomes(workers, statuses, held_because)
         workers.servers.dismiss()  # they end while the pass is written down
         if consistent and not held_because:
@@ -464,8 +468,8 @@ def _one_round(
         words = "; ".join([verdict["words"], *notices])
         ended = _ended(begun, tables=tables, **{**verdict, "words": words})
         result = _logged(log, _finish(config, ended, statuses, only), statuses)
-        if seen and not (only or held_because or notices):
-            _leave_word_if_calm(config, seen, result, statuses)
+        if look and not (only or held_because or notices):
+            _leave_word_if_calm(config, look, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #34cb75d1
@@ -500,9 +504,9 @@ def run_pass(
     if consistent:
         check_consistent(config, tuple(only))
     sweep_scratch()
-    given = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
-    given |= {"consistent": consistent, "progress": progress or Progress()}
+    options = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
+    options |= {"consistent": consistent, "progress": progress or Progress()}
     if stop is not None:
-        return _one_round(config, tuple(only), stop, **given)
+        return _one_round(config, tuple(only), stop, **options)
     with _heeding_signals(stop := threading.Event(), on_event):
-        return _one_round(config, tuple(only), stop, **given)
+        return _one_round(config, tuple(only), stop, **options)

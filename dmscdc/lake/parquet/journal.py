@@ -280,8 +280,8 @@ def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names
 def _outdated(journal: TransactionLog, entry: Entry, names: Iterable[str]) -> list[str]:
     "Staged files up to an entry: no commit can need them once its own files are published."
     # A store that does not mark what it deletes was told above to delete the entry's own files.
-    own = set() if journal.store.marks else {file.aside for file in entry.added}
-    return [name for name in names if staging_number(name) < entry.number + (name not in own)]
+    entry_files = set() if journal.store.marks else {file.aside for file in entry.added}
+    return [name for name in names if staging_number(name) < entry.number + (name not in entry_files)]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-033
 def _some(names: list[str]) -> str:

@@ -375,7 +375,7 @@ class UnitResult:
     patches: int = 0  # of these, updates
     clashes: int = 0  # of these, rows that came from another key and replace other values
     moves: int = 0  # rows that leave their partition
-    gone: int = 0  # rows that are removed
+    removed_rows: int = 0  # rows that are removed
     deleted: int = 0  # rows that are removed or marked
     updated: int = 0
     unchanged: int = 0  # rows whose values are as they were, whichever change they come from now
@@ -455,7 +455,7 @@ def _count_and_stage(
     is_moved = differs(stored, after, work.partition) & ~removed
     is_deleted = removed | (is_marked & ~was_marked)
     is_patch = write & ~_flag(new, IS_INSERT) & pc.fill_null(pc.equal(new[FIRST_OP], "U"), False).to_numpy()
-    counts = {"writes": is_upsert, "patches": is_patch, "moves": is_moved, "gone": removed}
+    counts = {"writes": is_upsert, "patches": is_patch, "moves": is_moved, "removed_rows": removed}
     counts["clashes"] = _clashes(stored, new, after, work)
     counts |= {"deleted": is_deleted, "unchanged": is_same, "idle": is_idle, "updated": ~is_same & ~is_deleted}
     files = {
@@ -488,7 +488,7 @@ def rewrite(
     after, removed = apply_rows(stored, new, work)
     done = replace(done, **_count_and_stage(stored, new, after, removed, work))
     done = replace(done, sample=changed_rows(stored, after, removed, work, sample_size))
-    done = replace(done, gone=done.gone + len(stale), deleted=done.deleted + len(stale))
+    done = replace(done, removed_rows=done.removed_rows + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(matched) and not len(stale) and not unit.force:
         return done
     # A row that moves to another partition leaves its file; the step that writes new rows puts it in place.

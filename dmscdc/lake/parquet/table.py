@@ -335,7 +335,7 @@ def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction
     # written them twice.
     counts = counts_of(batch, done)
     removed = set(done.removes)
-    rows = count_rows(staging, head, adds, removed, head.facts["rows"] + counts["inserted"] - done.gone)
+    rows = count_rows(staging, head, adds, removed, head.facts["rows"] + counts["inserted"] - done.removed_rows)
     return ParquetCommit(staging, head, rows, clock, adds, removed, counts, done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-026
@@ -398,8 +398,8 @@ def _left_there(table: ParquetTable) -> set[str]:
     "Files that the first commit removes: those of a lost journal, and for a lake of 2019 files of others."
     journal = table.journal
     names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
-    others = table.unmanaged_files() if table.inherits else []
-    return {name for name in names if commit_of(name)}.union(others)
+    unmanaged = table.unmanaged_files() if table.inherits else []
+    return {name for name in names if commit_of(name)}.union(unmanaged)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
 def stage_rows(

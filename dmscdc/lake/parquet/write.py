@@ -218,16 +218,16 @@ def unit(
     force: bool,  # write even when no row changes
 ) -> Unit:
     "Files of one partition as the tasks know them."
-    first = group[0]
+    first_file = group[0]
     # The bounds of files that are merged are not needed: such a unit is written whatever the batch has.
-    unknown = None if len(group) == 1 else (None,) * len(first.low)
+    unknown = None if len(group) == 1 else (None,) * len(first_file.low)
     return Unit(
         files=tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group),
         names=tuple(file.name for file in group),
-        folder=journal.folder_of(first),
-        values=first.values,
-        low=unknown or first.low,
-        high=unknown or first.high,
+        folder=journal.folder_of(first_file),
+        values=first_file.values,
+        low=unknown or first_file.low,
+        high=unknown or first_file.high,
         force=force,
         rows=tuple(file.rows for file in group),
         sizes=tuple(file.bytes for file in group),
