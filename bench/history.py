@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from dmscdc.capture.writer import change_name, load_name, put_file
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.lookup import KeyIndex
-from dmscdc.history.row import states_of
+from dmscdc.history.row import row_lives
 from dmscdc.landing.files import TableRef
 
 FILES, ROWS, LOADS, LOADED = 10_000, 100, 10, 10_000_000
@@ -64,7 +64,7 @@ def main() -> None:
     first, second = (min(ids, key=lambda id: abs(id - LOADED // 2)) for ids in some)
     for words, key in (("first", first), ("second", second), ("no such", -1)):
         opened, begun = index.opened, time.perf_counter()
-        life = states_of(past, [{"id": key}], index=index)[0]
+        life = row_lives(past, [{"id": key}], index=index)[0]
         print(
             f"{words} key: {time.perf_counter() - begun:.2f} s, {len(life.steps)} rows, {index.opened - opened:,} files opened"
         )

@@ -20,7 +20,7 @@ from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.reconcile.canonical import rules_of
-from dmscdc.reconcile.compare import layout_of, spark_side, total_of
+from dmscdc.reconcile.compare import comparison_layout, spark_side, total_of
 from dmscdc.reconcile.explain import ProofRequest, prove
 from dmscdc.reconcile.source import address, columns_of, snapshot, source_name, source_side
 from dmscdc.spark.session import open_session
@@ -75,7 +75,7 @@ def main(count: int, home: Path) -> None:
         look = stack.enter_context(snapshot(address(asked.source)))
         rules = rules_of("sqlite", lake.head().schema, columns_of(look, TABLE))
         sides = source_side(look, source_name(look, TABLE)), stack.enter_context(spark_side(spark, lake.read(spark)))
-        layout, _, _ = layout_of(rules, ["id"], sides)
+        layout, _, _ = comparison_layout(rules, ["id"], sides)
         for name, side in zip(("source", "lake"), sides):
             start = time.perf_counter()
             total_of(side, layout)

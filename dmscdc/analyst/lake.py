@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dmscdc.service.passes import PassResult
 
 # %% auto #0
-__all__ = ['Lake', 'open_lake']
+__all__ = ['Lake', 'open_folder']
 
 # %% ../../notebooks/18_analyst/03_lake.ipynb #c7face51
 _COLUMNS = ("table", "state", "rows", "lag", "verdict", "words", "proven", "next")
@@ -101,7 +101,7 @@ class Lake:
         return self.tables()._repr_html_()
 
 # %% ../../notebooks/18_analyst/03_lake.ipynb #018ef515
-def open_lake(
+def open_folder(
     folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or a demo's
     **settings: Any,  # that win over the file: landing="s3://…", lake="s3://…"
 ) -> Lake:

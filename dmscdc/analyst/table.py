@@ -16,15 +16,15 @@ import pyarrow as pa
 
 from .answer import Answer, answer_of
 from ..changes.schema import FILE, ROW, as_stored
-from ..cli.ask import answer_as_of, asked, in_key_order, lives, lives_where, lost_of
-from ..cli.options import moment_of
+from ..cli.ask import answer_as_of, in_key_order, lives, lives_where, lost_sentences, question_of
+from ..cli.options import typed_moment
 from ..cli.questions import changes_of, life_of, rows_with
 from ..errors import BadKey, UnknownTable
 from ..history.lookup import plain_key
 from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, conditions_of, found_lines
 from ..history.row import same
-from ..history.row_page import key_text, shown
-from ..history.small import lake_table
+from ..history.row_page import key_text, value_text
+from ..history.small import read_lake
 from ..lake.table import frame_as_stored
 from ..landing.advice import Advice, in_python
 from ..landing.files import TableRef
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dmscdc.history.audit import RowAudit
 
 # %% auto #0
-__all__ = ['DIFFERING', 'History', 'Table', 'time_span', 'position', 'differing']
+__all__ = ['DIFFERING', 'History', 'Table', 'time_span', 'position', 'differing_cells']
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #cefcf482
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +100,7 @@ class Table:
         "A key by column, also where it was given as values. Raises `BadKey`."
         if not values:
             return key
-        columns = asked(self.config, self.name).key
+        columns = question_of(self.config, self.name).key
         if key or len(values) != len(columns):
             names = ", ".join(f"{name}=…" for name in columns) or "none; ask with conditions: history('price > 9')"
             raise BadKey(f"{self.name}: the key of a row was expected, {names}")
@@ -126,7 +126,7 @@ class Table:
         limit: int | None = None,  # None: all
     ) -> Answer:
         "The rows of the newest commit, as the lake has them: Op, the source's columns, the file and row of each."
-        one = asked(self.config, self.name)
+        one = question_of(self.config, self.name)
         if one.head is None:
             raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {Advice.PASS_ONLY(self.name)}")
         plain = one.lake.plain()
@@ -134,7 +134,7 @@ class Table:
             frame = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
             return Answer(self.name, frame if limit is None else frame.limit(limit))
         head, files = plain
-        rows = in_key_order(as_stored(lake_table(head.schema, files, limit), head.op_column), head.key)
+        rows = in_key_order(as_stored(read_lake(head.schema, files, limit), head.op_column), head.key)
         return Answer(self.name, rows, (f"commit {head.number}",))
 
     @in_python()
@@ -152,7 +152,7 @@ class Table:
             audits, words = lives(self.config, self.name, {name: str(value) for name, value in key.items()})
         else:
             audits, words = lives_where(self.config, self.name, where)
-        lost = lost_of(self.config, self.name)
+        lost = lost_sentences(self.config, self.name)
         return History(self.name, tuple(audits), (*([lost] if lost else []), *words))
 
     @in_python()
@@ -167,7 +167,7 @@ class Table:
         "The table as it was; without any of the three, of all that has landed. By Spark above `spark_above`."
         if sum(one is not None for one in (at, file, commit)) > 1:
             raise ValueError("at, file and commit name one position each: give one of them")
-        one, (when, note) = asked(self.config, self.name), moment_of(at) if at else (None, "")
+        one, (when, note) = question_of(self.config, self.name), typed_moment(at) if at else (None, "")
         conditions = [where] if isinstance(where, str) else where
         answer = answer_as_of(self.config, one, when, file, commit, "", self.spark, conditions)
         return Answer(self.name, answer.rows, (*answer.words, *([note] if note else [])))
@@ -181,7 +181,7 @@ class Table:
         column: str = "",  # only changes that gave it another value
     ) -> Answer:
         "One row for each change of the change files: when, the key, what it did, the columns that differ."
-        begin, end = (moment_of(text)[0] if text else None for text in (since, until))
+        begin, end = (typed_moment(text)[0] if text else None for text in (since, until))
         found, words = changes_of(self.config, self.name, begin, end, op, column)
         return answer_of(f"changes of {self.name}", change_lines(found), LINE, *words)
 
@@ -217,11 +217,11 @@ class Table:
         after: int | str | None = None,  # the same; None: all that has landed
     ) -> Answer:
         "One row for each cell that differs between two times, as `as_of` has them."
-        if not (key := asked(self.config, self.name).key):
+        if not (key := question_of(self.config, self.name).key):
             raise BadKey(f"{self.name} has no key: which row of one time is which of the other is not known")
         first = self.as_of(**position(before)).to_arrow()
         second = self.as_of(**position(after)).to_arrow()
-        cells = differing(first, second, key)
+        cells = differing_cells(first, second, key)
         return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING))
 
     def runs(self) -> Answer:
@@ -268,7 +268,7 @@ def position(
 DIFFERING = ("what", "column", "before", "after")
 
 
-def differing(
+def differing_cells(
     before: pa.Table,
     after: pa.Table,
     key: Sequence[str],
@@ -288,6 +288,7 @@ def differing(
         pairs = {name: (then[at].get(name), now[at].get(name)) for name in names}
         cells = {name: pair for name, pair in pairs.items() if not same(*pair)}
         lines += [
-            {**of, "what": "updated", "column": n, "before": shown(a), "after": shown(b)} for n, (a, b) in cells.items()
+            {**of, "what": "updated", "column": n, "before": value_text(a), "after": value_text(b)}
+            for n, (a, b) in cells.items()
         ]
     return lines

@@ -18,8 +18,8 @@ from .writer import arrow_type, value_of
 from ..storage.filesystem import client as client_of
 
 # %% auto #0
-__all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_text', 'object_text', 'bytes_text', 'plain',
-           'is_free', 'columns_of', 'row_of', 'scan', 'write_rows', 'ItemTable']
+__all__ = ['KINDS', 'OP', 'REST', 'SEQUENCE', 'RECORD', 'number_text', 'json_text', 'object_text', 'bytes_text', 'plain_value',
+           'is_free', 'columns_of', 'item_to_row', 'scan', 'write_rows', 'ItemTable']
 
 # %% ../../notebooks/03_capture/05_items.ipynb #3b9a78f7
 # A number has up to 38 digits, so without a definition it stays the text that DynamoDB sends.
@@ -62,7 +62,7 @@ def bytes_text(value: Any) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 # %% ../../notebooks/03_capture/05_items.ipynb #93a27a98
-def plain(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or None
+def plain_value(typed: Mapping[str, Any]) -> Any:  # a text, bytes, a truth value, or None
     "A typed value as a column holds it."
     ((kind, value),) = typed.items()
     if kind == "B":
@@ -108,7 +108,7 @@ def columns_of(
 # %% ../../notebooks/03_capture/05_items.ipynb #9f79d944
 def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
     "Whether a value fits a column, and how it is held there."
-    value = plain(typed)
+    value = plain_value(typed)
     if kind == "string" and isinstance(value, str):
         return True, value
     if value is None or isinstance(value, bytes) != (kind == "binary"):
@@ -121,7 +121,7 @@ def _fitting(typed: Mapping[str, Any], kind: str) -> tuple[bool, Any]:
         return False, None
 
 # %% ../../notebooks/03_capture/05_items.ipynb #bf1637f3
-def row_of(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+def item_to_row(item: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
     "An item as a row: its columns, and in `_rest` what has none."
     row = {}
     unfit = {}
@@ -160,7 +160,7 @@ def write_rows(
     row_columns = [name for name in dict.fromkeys([*columns, REST]) if name != SEQUENCE and not name.startswith(RECORD)]
     named = ", ".join('"' + column.replace('"', '""') + '"' for column in [name, *row_columns])
     table, _, fields = named.partition(", ")
-    rows = (row_of(item, columns) for item in items)
+    rows = (item_to_row(item, columns) for item in items)
     # Columns of SQLite without a type hold values as they are given.
     db.execute(f"create table {table} ({fields})")
     into = f"insert into {table} values ({', '.join('?' * len(row_columns))})"

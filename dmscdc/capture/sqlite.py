@@ -28,7 +28,7 @@ from dmscdc.capture.writer import (
     change_sequence,
     closed_at,
     date_folder,
-    moment_of,
+    moment_utc,
     put_file,
     stamp_text,
     typed_rows,
@@ -318,7 +318,7 @@ def name_batches(
     for source, first_seen, size, last_file in waiting:
         # A batch ends with its interval or its size, whichever comes first, as `cdcMaxBatchInterval` and
         # `cdcMinFileSize` say.
-        due = everything or as_utc(now) - moment_of(first_seen) >= interval
+        due = everything or as_utc(now) - moment_utc(first_seen) >= interval
         if not due and size < limit:
             continue
         rows = db.execute(
@@ -427,7 +427,7 @@ def _write_batch(
     if not rows:
         return []
     ops = [row[1] for row in rows]
-    commits = [moment_of(row[2]) for row in rows]
+    commits = [moment_utc(row[2]) for row in rows]
     sequences = [change_sequence(commit, row[0]) for commit, row in zip(commits, rows)]
     key = key_of(db, table.name)
     needs_old = settings.before_image or settings.changed_only

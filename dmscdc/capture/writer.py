@@ -26,7 +26,7 @@ from ..landing.files import WHOLE_ROWS, TableRef, parse_name
 
 # %% auto #0
 __all__ = ['TYPES', 'Schema', 'NOT_LOGGED', 'Before', 'Rows', 'load_name', 'as_utc', 'in_zone', 'change_name', 'closed_at',
-           'date_folder', 'stamp_text', 'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_of',
+           'date_folder', 'stamp_text', 'change_sequence', 'arrow_type', 'converter', 'value_of', 'moment_utc',
            'typed_rows', 'with_markers', 'load_columns', 'change_columns', 'put_file', 'write_load', 'write_changes',
            'write_load_set', 'transactions_name', 'write_transactions']
 
@@ -189,7 +189,7 @@ def _whole(value: Any, kind: pa.DataType) -> int:
     return number
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #cell-033
-def moment_of(
+def moment_utc(
     value: datetime | date | str | float,  # ISO text, date or time, or seconds since 1970
 ) -> datetime:  # UTC
     "A moment; text and times without a zone are in UTC."
@@ -207,7 +207,7 @@ def _day(value: Any) -> date:
     "A day; plain ISO days are read quickly."
     if isinstance(value, str) and len(value) == 10:
         return date.fromisoformat(value)
-    return value if type(value) is date else moment_of(value).date()
+    return value if type(value) is date else moment_utc(value).date()
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #truth-of
 def _truth(value: Any) -> bool:
@@ -223,7 +223,7 @@ def _bytes(value: Any) -> bytes:
 
 _CONVERSIONS: list[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]]] = [
     (pa.types.is_date, _day),
-    (pa.types.is_timestamp, moment_of),
+    (pa.types.is_timestamp, moment_utc),
     (pa.types.is_time, lambda value: value if isinstance(value, time) else time.fromisoformat(value)),
     (pa.types.is_boolean, _truth),
     (pa.types.is_floating, float),

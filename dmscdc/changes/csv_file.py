@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from .options import ReadOptions
-from .schema import WAY
-from .schema import in_words as in_file_words
+from .schema import WAY, unreadable_in
 from ..errors import Unreadable
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['MARK_PATTERN', 'MAX_TEXT', 'Skipped', 'Fields', 'unmarked', 'opened', 'SkippedRow', 'without_first', 'read_rows',
+__all__ = ['MARK_PATTERN', 'MAX_TEXT', 'Skipped', 'Fields', 'unmarked', 'opened', 'SkippedRow', 'without_first', 'read_csv',
            'first_fields']
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #df403795
@@ -150,7 +149,7 @@ def _read(
     url: str, path: str, options: ReadOptions, fields: int, skipped: Skipped, block: int
 ) -> Iterator[pa.RecordBatch]:
     "The rows with so many fields, some at a time."
-    with in_file_words(path), opened(url, path) as stream:
+    with unreadable_in(path), opened(url, path) as stream:
         file = _Utf8(stream, options.quote)
         yield from _reader(file, options, fields, block, skipped)
         _check_quotes(path, options, file.quotes)
@@ -164,7 +163,7 @@ def without_first(
     return batch.take(pa.array(range(count, batch.num_rows), pa.int64()))
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #571805b6
-def read_rows(
+def read_csv(
     url: str,
     path: str,  # what messages call the file
     options: ReadOptions,
@@ -203,7 +202,7 @@ def first_fields(url: str, path: str, options: ReadOptions) -> list[Fields]:
     csv.field_size_limit(_HEAD_SIZES[-1])
     quoting: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
     for size in _HEAD_SIZES:
-        with in_file_words(path), opened(url, path) as file:
+        with unreadable_in(path), opened(url, path) as file:
             data = file.read(size)
         text = io.StringIO(data.decode("utf-8-sig", "dmscdc-mark"), newline="")
         rows = list(csv.reader(text, delimiter=options.delimiter, **quoting))

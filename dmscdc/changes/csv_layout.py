@@ -19,7 +19,7 @@ from ..landing.advice import Advice
 from ..landing.files import for_shell
 
 # %% auto #0
-__all__ = ['CsvLayout', 'layout_of']
+__all__ = ['CsvLayout', 'layout_in']
 
 # %% ../../notebooks/05_changes/14_csv_layout.ipynb #d4c0f315
 _MANY_MISFITS = 10  # so many rows that do not fit, more than half of them, and the definition is that of other files
@@ -112,7 +112,7 @@ class CsvLayout:
     header: bool = False  # its first row has their names
 
 # %% ../../notebooks/05_changes/14_csv_layout.ipynb #8d35c9b1
-def layout_of(
+def layout_in(
     table: str,  # for messages
     path: str,  # of the file
     options: ReadOptions,

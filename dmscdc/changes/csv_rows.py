@@ -24,13 +24,13 @@ from dmscdc.changes.csv_file import (
     Skipped,
     first_fields,
     opened,
-    read_rows,
+    read_csv,
     unmarked,
     without_first,
 )
 from .csv_fit import Misfits, added_misfits
-from .csv_layout import CsvLayout, layout_of
-from .csv_values import typed
+from .csv_layout import CsvLayout, layout_in
+from .csv_values import parsed
 from .options import ReadOptions, version_at
 from .schema import OP, UNAVAILABLE, UNAVAILABLE_IN, WAY
 from ..errors import Unreadable
@@ -189,7 +189,7 @@ def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], li
     types = {column.name: column.type for column in version_at(reading.options, reading.path).columns}
     arrays, misfits = [], []
     for column, raw in zip(reading.layout.columns, batch.columns):
-        values, is_misfit = typed(raw, column.type)
+        values, is_misfit = parsed(raw, column.type)
         # A mark is a fault of its row alone.
         if column.type == "string":
             is_misfit = pc.or_(is_misfit, pc.fill_null(pc.match_substring_regex(values, MARK_PATTERN), False))
@@ -264,7 +264,7 @@ def write_parquet(
     fs, place = new_fs_and_path(target)
     with pq.ParquetWriter(place, schema, filesystem=fs, compression="snappy", store_schema=False) as file:
         # Batch by batch, so that a file may be larger than the memory.
-        for batch in read_rows(url, path, options, len(layout.columns), reading.skipped):
+        for batch in read_csv(url, path, options, len(layout.columns), reading.skipped):
             file.write_table(_typed_rows(reading, batch))
         file.write_table(_typed_rows(reading, empty))  # what was skipped at the end
         if UNAVAILABLE in schema.names:
@@ -280,9 +280,9 @@ def first_rows(
     bad: list[BadRow] | None = None,  # receives those that cannot be read
 ) -> pa.Table:  # those in its first megabyte
     "The first rows of a file, typed; bad ones are empty. Raises `Refused` or `Unreadable`."
-    layout = layout_of(table, path, options, first_fields(url, path, options))
+    layout = layout_in(table, path, options, first_fields(url, path, options))
     reading = _Reading(path, options, layout)
-    batches = read_rows(url, path, options, len(layout.columns), reading.skipped)
+    batches = read_csv(url, path, options, len(layout.columns), reading.skipped)
     rows = _typed_rows(reading, next(batches, _no_rows(layout)))
     if bad is not None:
         bad += _with_texts(url, reading, is_whole=False)

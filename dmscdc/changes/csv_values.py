@@ -11,10 +11,10 @@ from decimal import Context, Decimal, InvalidOperation
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .schema import arrow_type
+from .schema import lake_arrow_type
 
 # %% auto #0
-__all__ = ['typed']
+__all__ = ['parsed']
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #b1938768
 def _only(text: pa.Array, pattern: str) -> pa.Array:
@@ -130,7 +130,7 @@ _READERS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
 }
 
 
-def typed(
+def parsed(
     raw: pa.Array,  # bytes of the fields of a column, or null
     kind: str,  # the column's type in the lake
 ) -> tuple[pa.Array, pa.Array]:  # values; True for a text that does not fit, whose value is null
@@ -144,5 +144,5 @@ def typed(
     if kind in ("date", "timestamp"):
         is_blank = pc.or_(is_blank, pc.starts_with(text, "0000-00-00"))
     filled = pc.if_else(is_blank, pa.scalar(None, text.type), text)
-    values = (_decimal if kind.startswith("decimal") else _READERS[kind])(filled, arrow_type(kind))
+    values = (_decimal if kind.startswith("decimal") else _READERS[kind])(filled, lake_arrow_type(kind))
     return values, pc.and_(pc.is_null(values), pc.and_(pc.is_valid(raw), pc.invert(pc.fill_null(is_blank, False))))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .schema import Column, Schema, arrow_type
+from .schema import Column, Schema, lake_arrow_type
 from ..errors import BadSetting, NotADmsName
 from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell, parse_name, printable
@@ -419,7 +419,7 @@ def defines(name: tuple[str, ...], table: TableRef) -> bool:
 def _check_type(kind: str) -> str:  # the same
     "Check a type of the lake. Raises `BadSetting`."
     try:
-        arrow_type(kind)
+        lake_arrow_type(kind)
     except (KeyError, ValueError):
         raise BadSetting(
             f"no type {kind!r}: there are tinyint, smallint, int, bigint, float, double, boolean, date, "

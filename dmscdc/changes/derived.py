@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .schema import OP, Column, Footer, arrow_type
+from .schema import OP, Column, Footer, lake_arrow_type
 from ..errors import Refused
 from ..landing.layout import Expression, expression
 
@@ -81,7 +81,7 @@ def computed(
     "A column's values."
     how = _expression_of(column)
     values = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
-    return _ARROW[how.function](values, how).cast(arrow_type(column.type))
+    return _ARROW[how.function](values, how).cast(lake_arrow_type(column.type))
 
 # %% ../../notebooks/05_changes/02_derived.ipynb #4dc54c56
 def column_of(how: Expression) -> Column:

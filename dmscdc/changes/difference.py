@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from .fold import FoldResult
 from .read import quoted
 from .schema import FILE, OP, ROW, Schema
-from .stage import Batch, write_whole
+from .stage import Batch, write_unfolded
 from ..storage.filesystem import read_url, spark_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['WHAT', 'WAS', 'NOW', 'differing', 'Difference', 'stage_difference']
+__all__ = ['WHAT', 'WAS', 'NOW', 'differing_keys', 'Difference', 'stage_difference']
 
 # %% ../../notebooks/05_changes/19_difference.ipynb #b0ea0a1c
 WHAT, WAS, NOW = "what", "was", "now"  # I, U or D; the row before, the row of the load
 
 
-def differing(
+def differing_keys(
     table: DataFrame,  # Op, the source's columns
     load: DataFrame,  # the source's columns, _cdc_file, _cdc_row
     key: Sequence[str],
@@ -73,11 +73,11 @@ def stage_difference(
     "Write the difference, and the batch that makes the table the load."
     from pyspark.sql import functions as F
 
-    rows = differing(table, load, key, schema)
+    rows = differing_keys(table, load, key, schema)
     rows.write.mode("overwrite").parquet(spark_url(f"{url}/differing"))
     # Read again: the join would else be computed for the batch, the pairs and the counts.
     rows = spark.read.schema(rows.schema).parquet(read_url(f"{url}/differing"))
-    write_whole(rows, "_any", F.col(WHAT) == "D", schema, f"{url}/batch")
+    write_unfolded(rows, "_any", F.col(WHAT) == "D", schema, f"{url}/batch")
     if pairs:
         # A marked row that the load lacks too is nothing new to anybody.
         changed = rows.where(F.col(WAS).isNotNull() | F.col(NOW).isNotNull())

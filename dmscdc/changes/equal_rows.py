@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .fold import FoldResult
 from .read import quoted
 from .schema import FILE, OP, ROW, Schema
-from .stage import Batch, write_whole
+from .stage import Batch, write_unfolded
 from ..storage.filesystem import read_url
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def stage_met(
     from pyspark.sql import functions as F
 
     come, missed = met(changes.where(F.col(OP).isin("I", "U", "D")), table, schema, images)
-    write_whole(come, "row", F.col("what") == "D", schema, url)
+    write_unfolded(come, "row", F.col("what") == "D", schema, url)
     counts: dict[str, int] = dict(spark.read.parquet(read_url(url)).groupBy(OP).count().collect())
     folded = replace(folded, left_out=0, keys=sum(counts.values()), writes=counts.get("I", 0))
     # A row without a key is identified by where it came from.

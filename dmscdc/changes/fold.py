@@ -20,9 +20,9 @@ from .schema import FILE, OP, ROW, UNAVAILABLE, Schema, is_unavailable, unavaila
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'MOVED_OUT', 'HIVE_NULL', 'LONGEST_VALUE',
            'ESCAPED', 'change_ranks', 'comparable', 'key_codes', 'bad_rows', 'KeyChains', 'last_true', 'chain_keys',
-           'Folding', 'Place', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult',
+           'Folding', 'ChangePlace', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult',
            'newest_carrier', 'next_upsert', 'values_at', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs',
-           'first_deliveries', 'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_of', 'first_bad',
+           'first_deliveries', 'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_place', 'first_bad',
            'sequence_range', 'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
@@ -125,7 +125,7 @@ class Folding:
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #bc8a11ab
 @dataclass(frozen=True, order=True)
-class Place:
+class ChangePlace:
     "Where a change is in the landing. Places sort as files do: by base name, because it begins with a time."
 
     name: str  # base name of the file
@@ -134,7 +134,7 @@ class Place:
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #752e86aa
 @dataclass(frozen=True)
-class BadChange(Place):
+class BadChange(ChangePlace):
     "A change that cannot be applied."
 
     op: str | None
@@ -142,14 +142,14 @@ class BadChange(Place):
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #75bd6efd
 @dataclass(frozen=True)
-class PartialMove(Place):
+class PartialMove(ChangePlace):
     "A row that came from another key, in a file without some columns."
 
     columns: Sequence[str]  # that the file does not carry
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #fe85dde6
 @dataclass(frozen=True)
-class Reversal(Place):
+class Reversal(ChangePlace):
     "A change that comes before another one by its file, and after it by its change sequence."
 
     other_path: str
@@ -188,7 +188,7 @@ class FoldResult:
     unavailable: int = 0  # values that were not in the source's log
     bad: int = 0  # rows that cannot be applied
     first_bad: BadChange | None = None
-    first_image: Place | None = None  # of an insert with a before image, which DMS writes for updates only
+    first_image: ChangePlace | None = None  # of an insert with a before image, which DMS writes for updates only
     partial_move: PartialMove | None = None
     without_sequence: int = 0  # rows without a change sequence
     lowest: FileSequence | None = None  # of the new files
@@ -441,7 +441,7 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
         return None
     updates = pc.and_(pc.not_equal(changes[KIND], "again"), pc.equal(changes[OP], "U"))
     moved = pc.fill_null(updates, False).to_numpy() & _is_moved(changes, how)
-    missing_at: dict[Place, list[str]] = {}
+    missing_at: dict[ChangePlace, list[str]] = {}
     for groups, names in how.column_groups:
         is_carried = pc.is_in(changes[GROUP], pa.array(groups, pa.int32())).to_numpy()
         is_carried = is_carried & ~is_unavailable(changes, names[0])
@@ -454,7 +454,7 @@ def _partial_move(changes: pa.Table, how: Folding) -> PartialMove | None:
             is_missing = moved & ~is_carried
             if name not in how.existing_columns:
                 is_missing &= is_later
-            if place := first_of(changes, is_missing):
+            if place := first_place(changes, is_missing):
                 missing_at.setdefault(place, []).append(name)
     if not missing_at:
         return None
@@ -487,7 +487,7 @@ def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
     facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "without_sequence": unproven, "renamed": renamed}
     facts |= {"by_file": by_file, "unavailable": _count_unavailable(changes.filter(is_new))}
     facts["first_bad"] = first_bad(changes, bad, how.keys)
-    facts["first_image"] = first_of(changes, _with_image(changes, how))
+    facts["first_image"] = first_place(changes, _with_image(changes, how))
     return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #89f2af39
@@ -534,16 +534,16 @@ def has_sequence(changes: pa.Table, column: str) -> pa.Array:
     return pc.and_(fits, pc.and_(pc.greater_equal(time, low), pc.less_equal(time, high)))
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-032
-def first_of(
+def first_place(
     changes: pa.Table,
     mask: np.ndarray,  # the rows to look at
-) -> Place | None:
+) -> ChangePlace | None:
     "The first of the rows by place."
     if not mask.any():
         return None
     rows = changes.select([NAME, FILE, ROW]).filter(pa.array(mask))
     row = rows.slice(int(change_ranks(rows).argmin()), 1).to_pylist()[0]
-    return Place(row[NAME], row[FILE], row[ROW])
+    return ChangePlace(row[NAME], row[FILE], row[ROW])
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #5f149d63
 def first_bad(

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .read import ChangeFiles, quoted, read_changes
-from .schema import FILE, ROW, Column, Footer, Schema, arrow_type, check_rows, open_raw, read_raw
-from .tasks import Batches, bounded_memory, is_small, lake_values, numbers_in, with_access
+from .schema import FILE, ROW, Column, Footer, Schema, check_rows, lake_arrow_type, open_raw, read_raw
+from .tasks import Batches, bounded_memory, fits_in_memory, lake_values, numbers_in, with_access
 from ..errors import OutOfMemory, Refused, Unreadable
 from ..landing.advice import Advice
 
@@ -131,7 +131,7 @@ def are_ranges_apart(
 # %% ../../notebooks/05_changes/06_key_check.ipynb #cell-012
 def _line_of_file(url: str, path: str, key: Schema) -> pa.RecordBatch:
     "What a task says of one file's keys, or why it says nothing."
-    null = pa.nulls(1, arrow_type(key[0].type))
+    null = pa.nulls(1, lake_arrow_type(key[0].type))
     unknown = {"nulls": [0], "keys": [0], "low": null, "high": null, "refused": [""]}
     try:
         return pa.record_batch(unknown | keys_of_file(url, path, key))
@@ -161,7 +161,7 @@ def are_apart(
             url, path = places[number]
             yield _line_of_file(url, path, key)
 
-    if is_small(sum(footer.bytes for footer in files)):
+    if fits_in_memory(sum(footer.bytes for footer in files)):
         with bounded_memory():
             numbered = pa.record_batch({"id": pa.array(range(len(files)), pa.int64())})
             rows = pa.Table.from_batches(look([numbered])).to_pylist()

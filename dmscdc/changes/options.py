@@ -14,11 +14,11 @@ from ..errors import BadSetting
 from ..landing.files import parse_name
 
 # %% auto #0
-__all__ = ['Version', 'ReadOptions', 'is_csv', 'is_change_file', 'checked_settings', 'options_from', 'options_to_json',
-           'version_at', 'valid_from_words', 'in_words']
+__all__ = ['Definition', 'ReadOptions', 'is_csv', 'is_change_file', 'checked_settings', 'options_from', 'options_to_json',
+           'version_at', 'valid_from_words', 'describe_options']
 
 # %% ../../notebooks/05_changes/10_options.ipynb #252abdaa
-class Version(NamedTuple):
+class Definition(NamedTuple):
     "A later definition of a table's columns."
 
     since: str  # base name of the first change file that is read by it
@@ -30,7 +30,7 @@ class ReadOptions:
     "How the raw files of a table are written, and which columns those without names hold."
 
     columns: Schema = ()  # of the source, by the table's definition; () where a header names them
-    versions: tuple[Version, ...] = ()  # later definitions, in order
+    versions: tuple[Definition, ...] = ()  # later definitions, in order
     delimiter: str = ","  # between fields (CsvDelimiter)
     quote: str = '"'  # around fields with special characters; "" where values are written raw (Rfc4180=false)
     nulls: tuple[str, ...] = ("", "NULL")  # texts without quotes that mean null (CsvNullValue)
@@ -110,7 +110,7 @@ def options_from(
     # A definition and its versions belong together: a new one takes none of the old versions.
     if not columns:
         columns, versions = old_columns, old_versions
-    later = tuple(Version(since, _schema(pairs)) for since, pairs in versions)
+    later = tuple(Definition(since, _schema(pairs)) for since, pairs in versions)
     return ReadOptions(_schema(columns), later, **checked_settings({**committed, **settings}))
 
 # %% ../../notebooks/05_changes/10_options.ipynb #c675156b
@@ -134,9 +134,9 @@ def options_to_json(options: ReadOptions) -> dict[str, Any]:  # of plain JSON va
 def version_at(
     options: ReadOptions,
     path: str,  # of a load or change file
-) -> Version:  # its `since` is "" for the load
+) -> Definition:  # its `since` is "" for the load
     "The definition by which a file is read: the last one that begins with this file or before it."
-    of_load = Version("", options.columns)
+    of_load = Definition("", options.columns)
     if not is_change_file(path):
         return of_load
     name = path.rpartition("/")[2]
@@ -161,7 +161,7 @@ def _columns_in_words(options: ReadOptions, paths: Iterable[str]) -> str:
     return " and ".join(words)
 
 # %% ../../notebooks/05_changes/10_options.ipynb #1f98c28a
-def in_words(
+def describe_options(
     options: ReadOptions,
     paths: Iterable[str] = (),  # of files that are to be read
 ) -> str:

@@ -35,7 +35,7 @@ from dmscdc.changes.schema import (
     open_raw,
     promised_nulls,
     read_pieces,
-    stored,
+    stored_column,
     unavailable_pattern,
 )
 from ..errors import Refused
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'BEFORE_IMAGE', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles',
-           'hide_emptied', 'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'value_of',
+           'hide_emptied', 'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'lake_value',
            'logs', 'read_group', 'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence',
            'digits_in', 'proves', 'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column',
            'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
@@ -189,7 +189,7 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 # %% ../../notebooks/05_changes/03_read.ipynb #2dd2da1d
-def value_of(
+def lake_value(
     column: Column,  # of the lake
     file: Mapping[str, str],  # types of the file's columns by name
 ) -> SparkColumn:
@@ -199,7 +199,7 @@ def value_of(
     if column.of:
         source = source_of(column)
         base = Column(source, file.get(source, "string"))
-        return computed_by_spark(column, value_of(base, file), base.type).alias(column.name)
+        return computed_by_spark(column, lake_value(base, file), base.type).alias(column.name)
     if column.name not in file:
         return F.lit(None).cast(column.type).alias(column.name)
     raw = F.col(quoted(column.name))
@@ -286,7 +286,7 @@ def read_group(
     number = _numbered(texts, read["row_index"], read["file_path"])
     place = [_path_of(footers, read).alias(FILE), number.alias(ROW), read["file_name"].alias(NAME)]
     return frame.select(
-        op.alias(OP), *[value_of(column, file) for column in schema], *place, *[column.name for column in marks]
+        op.alias(OP), *[lake_value(column, file) for column in schema], *place, *[column.name for column in marks]
     )
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-021
@@ -497,7 +497,7 @@ def is_text(
     column: Column,  # of a file
 ) -> bool:
     "Whether a column is text in the lake, but no time of day."
-    return stored(column).type == "string" and column.type != "time"
+    return stored_column(column).type == "string" and column.type != "time"
 
 # %% ../../notebooks/05_changes/03_read.ipynb #ff5b03ad
 def may_hold_sequence(

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from .corrections import current_name, current_names, lacks_op, may_lack_values, with_op, with_unavailable
 from .csv_file import Fields, first_fields
-from .csv_layout import CsvLayout, layout_of
+from .csv_layout import CsvLayout, layout_in
 from .csv_rows import BadRow, write_parquet
 from .options import ReadOptions, is_csv
 from dmscdc.changes.schema import (
@@ -29,8 +29,8 @@ from dmscdc.changes.schema import (
     STANDARD,
     UNAVAILABLE,
     UNAVAILABLE_IN,
+    decode_dictionaries,
     open_raw,
-    plain,
     promised_nulls,
     read_pieces,
 )
@@ -78,7 +78,7 @@ def _rewrite_parquet(url: str, path: str, options: ReadOptions, target: str) -> 
         may_lack = OP in rows.column_names and may_lack_values(path, options)
         return with_unavailable(rows, {}, options, unavailable) if may_lack else rows
 
-    schema = corrected(plain(file.schema_arrow.empty_table())).schema
+    schema = corrected(decode_dictionaries(file.schema_arrow.empty_table())).schema
     with pq.ParquetWriter(place, schema, filesystem=fs, store_schema=False) as writer:
         for rows in read_pieces(file, path, file.schema_arrow.names, range(file.num_row_groups), 65_536):
             writer.write_table(corrected(rows))
@@ -125,7 +125,7 @@ def rewrite_files(
     with ThreadPoolExecutor(threads) as pool:
         heads = dict(zip(texts, pool.map(lambda path: first_fields(urls[path], path, options), texts)))
         options = _with_header(options, heads)
-        layouts = {path: layout_of(table, path, options, head) for path, head in heads.items()}
+        layouts = {path: layout_in(table, path, options, head) for path, head in heads.items()}
         options = _with_sequence(options, layouts)
         every_bad: list[BadRow] = []
         write = lambda path: write_parquet(urls[path], path, options, layouts[path], f"{folder}/{path}", every_bad)

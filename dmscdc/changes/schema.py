@@ -23,17 +23,17 @@ import pyarrow.parquet as pq
 from ..errors import LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..landing.advice import Advice
 from ..landing.files import WHOLE_ROWS, for_shell
-from ..storage.filesystem import fetched, fs_and_path
+from ..storage.filesystem import fs_and_path, staged_buffer
 
 # %% auto #0
 __all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNAVAILABLE', 'UNAVAILABLE_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS',
            'AWAY', 'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type',
-           'arrow_type', 'time_from', 'in_python', 'Footer', 'brief', 'in_words', 'check_rows', 'open_raw',
-           'check_nulls', 'plain', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake_file', 'read_lake',
-           'stored_names', 'as_stored', 'from_stored', 'statistics', 'promised_nulls', 'holds_only', 'size_of',
-           'read_footer', 'read_footers', 'unavailable_list', 'unavailable_names', 'unavailable_pattern',
-           'is_unavailable', 'wider', 'Evolution', 'check_names', 'holds_sequence', 'stored', 'evolve', 'check_same',
-           'by_policy', 'check_case']
+           'lake_arrow_type', 'time_from', 'python_value', 'Footer', 'brief', 'unreadable_in', 'check_rows', 'open_raw',
+           'check_nulls', 'decode_dictionaries', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake_file',
+           'read_lake', 'stored_names', 'as_stored', 'from_stored', 'statistics', 'promised_nulls', 'holds_only',
+           'size_of', 'read_footer', 'read_footers', 'unavailable_list', 'unavailable_names', 'unavailable_pattern',
+           'is_unavailable', 'wider', 'Evolution', 'check_column_names', 'holds_sequence', 'stored_column', 'evolve',
+           'check_same', 'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ ARROW = {
 }
 
 
-def arrow_type(
+def lake_arrow_type(
     kind: str,  # e.g. "decimal(10,2)"
 ) -> pa.DataType:
     "The Arrow type of a lake type."
@@ -141,7 +141,7 @@ def time_from(
     return pa.array(np.array([text], f"datetime64[{unit}]")).cast(kind)[0]
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #0132c0ac
-def in_python(value: pa.Scalar) -> Any:
+def python_value(value: pa.Scalar) -> Any:
     "A Python value; a day or a time outside the years 1 to 9999, which Python cannot represent, becomes text."
     try:
         return value.as_py()
@@ -176,7 +176,7 @@ def brief(
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #397c8779
 @contextmanager
-def in_words(
+def unreadable_in(
     path: str,  # of the file
     part: str = "",  # is being read, e.g. "column price"
 ) -> Iterator[None]:
@@ -222,10 +222,10 @@ def open_raw(
     **how: Any,  # as pyarrow's ParquetFile takes it
 ) -> pq.ParquetFile:
     "Open a raw file or a lake file; old timestamps are read as microseconds. Raises `Unreadable`."
-    source = fetched(url) if source is None else source
+    source = staged_buffer(url) if source is None else source
     fs, place = fs_and_path(url) if source is None else (None, source)
     settings = {"filesystem": fs, "coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, **how}
-    with in_words(path or url):
+    with unreadable_in(path or url):
         file = pq.ParquetFile(place, **settings)
         if (count := file.metadata.num_columns) > COLUMNS:
             raise Unreadable(f"{path or url}: it has {count:,} columns, at most {COLUMNS:,} are read. {WAY}")
@@ -262,7 +262,7 @@ def check_nulls(
             raise Unreadable(f"{path}: column {name} is damaged: {difference}. {WAY}")
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #c6fc4d7e
-def plain(
+def decode_dictionaries(
     rows: pa.Table,
 ) -> pa.Table:
     "The same rows, with dictionary columns decoded."
@@ -285,9 +285,9 @@ def read_raw(
     except (pa.ArrowException, OSError):
         # Column by column, so that the message names the damaged one.
         for name in file.schema_arrow.names if names is None else names:
-            with in_words(path, f"column {name}"):
+            with unreadable_in(path, f"column {name}"):
                 file.read_row_groups(groups, columns=[name], use_threads=False)
-        with in_words(path):
+        with unreadable_in(path):
             raise
     check_rows(path, rows.num_rows, sum(file.metadata.row_group(i).num_rows for i in groups))
     nulls = {column: values.null_count for column, values in zip(rows.column_names, rows.columns)}
@@ -311,7 +311,7 @@ def read_pieces(
         for batch in batches:
             count += batch.num_rows
             nulls = {name: nulls[name] + column.null_count for name, column in zip(batch.schema.names, batch.columns)}
-            yield plain(pa.Table.from_batches([batch]))
+            yield decode_dictionaries(pa.Table.from_batches([batch]))
     except (pa.ArrowException, OSError):
         read_raw(file, path, names, groups)  # names the column
         raise
@@ -457,7 +457,7 @@ def _coded(
     rows: int,  # at a time
 ) -> Iterator[pa.DictionaryArray]:
     "The values of a text column."
-    with in_words(path, f"column {name}"):
+    with unreadable_in(path, f"column {name}"):
         for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
             yield batch.column(0)
 
@@ -518,7 +518,7 @@ def size_of(
     _check_row_size(path, size, meta.num_rows)
     if all(group.num_rows * (group.total_byte_size + 16 * meta.num_columns) <= _DOUBT for group in groups):
         return size
-    decoded, stored, texts = 0, 0, []
+    decoded, stored_column, texts = 0, 0, []
     for number, group in enumerate(groups):
         # A value that stands in every row is stored once in a file, and once per row in memory.
         for place in range(meta.num_columns):
@@ -526,15 +526,15 @@ def size_of(
             column = meta.schema.column(place)
             width = _WIDTHS.get(column.physical_type, column.length) * group.num_rows
             decoded += max(chunk.total_uncompressed_size, width)
-            stored += chunk.total_compressed_size
+            stored_column += chunk.total_compressed_size
             if column.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
                 texts.append((number, column.path))
     if texts:
         decoded += _size_of_texts(path, url, meta, texts, SWELL * size - decoded)
     # No table's file grows a thousandfold.
-    if decoded > _BOMB * max(stored, _SMALL):
+    if decoded > _BOMB * max(stored_column, _SMALL):
         raise Unreadable(
-            f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored):,} times the "
+            f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored_column):,} times the "
             f"size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
         )
     # A task that is meant for 64 MB so gets 512 MB in memory at most.
@@ -687,7 +687,7 @@ def _grown(table: str, have: str, column: Column, path: str) -> str:
     )
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #1088031e
-def check_names(
+def check_column_names(
     table: str,  # for messages
     path: str,  # of a raw file
     names: Sequence[str],  # of its columns
@@ -729,7 +729,7 @@ def holds_sequence(
     return digits >= _FIGURES and not scale
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #4aa2bac7
-def stored(
+def stored_column(
     column: Column,  # of a file
 ) -> Column:  # of the lake
     "A time of day is stored as text, and so is a change sequence as whole number; every other type unchanged."
@@ -766,16 +766,16 @@ def evolve(
     schema = {column.name: column for column in lake}
     sentences = []
     for footer in footers:
-        check_names(table, footer.path, [column.name for column in footer.schema])
+        check_column_names(table, footer.path, [column.name for column in footer.schema])
         _check_op(table, footer)
         for column in (column for column in footer.schema if column.name not in (OP, FILE, ROW)):
             before = schema.get(column.name)
             if not before:
-                schema[column.name] = column = stored(column)
+                schema[column.name] = column = stored_column(column)
                 if lake:
                     sentences.append(f"column {column} added by {footer.path}")
             elif before.type != column.type:
-                kind = _grown(table, before.type, stored(column), footer.path)
+                kind = _grown(table, before.type, stored_column(column), footer.path)
                 schema[column.name] = replace(before, type=kind)
                 if lake and kind != before.type:
                     sentences.append(f"column {column.name} widened from {before.type} to {kind} by {footer.path}")

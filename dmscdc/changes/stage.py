@@ -25,11 +25,11 @@ from dmscdc.changes.fold import (
     MOVED_OUT,
     WRITE,
     BadChange,
+    ChangePlace,
     FileSequence,
     Folding,
     FoldResult,
     PartialMove,
-    Place,
     Reversal,
     UnfitText,
     fold,
@@ -59,9 +59,9 @@ from dmscdc.changes.tasks import (
     check_sound,
     facts_in,
     facts_out,
+    fits_in_memory,
     get_text,
     in_tasks,
-    is_small,
     lake_values,
     numbers_in,
     put_text,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['DIRECT', 'StagedFile', 'Staging', 'encode_staging', 'load_staging', 'batch_types', 'with_old_keys', 'read_file',
-           'fold_shuffled', 'Batch', 'batch_frame', 'write_whole', 'together', 'odd_nulls', 'fold_all', 'stage',
+           'fold_shuffled', 'Batch', 'batch_frame', 'write_unfolded', 'together', 'odd_nulls', 'fold_all', 'stage',
            'refuse_bad']
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-007
@@ -254,7 +254,7 @@ def batch_frame(spark: SparkSession, batch: Batch) -> DataFrame:
     return spark.read.schema(ddl([Column(*column) for column in types.items()])).parquet(read_url(batch.url))
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #b00f9231
-def write_whole(
+def write_unfolded(
     frame: DataFrame,  # a row of the source as a struct, _cdc_file, _cdc_row
     row: str,  # the struct
     is_gone: SparkColumn,  # the row goes; else it comes, with all values
@@ -274,7 +274,7 @@ def write_whole(
 # %% ../../notebooks/05_changes/07_stage.ipynb #af35d5be
 _FIRST = {  # facts of which the first is kept
     "first_bad": BadChange,
-    "first_image": Place,
+    "first_image": ChangePlace,
     "partial_move": PartialMove,
     "first_reversal": Reversal,
     "lowest": FileSequence,
@@ -345,7 +345,7 @@ def _direct(spark: SparkSession) -> int:  # bytes
 # %% ../../notebooks/05_changes/07_stage.ipynb #dc20b3f8
 def fold_all(spark: SparkSession, files: ChangeFiles, folder: str, how: Folding) -> FoldResult:
     "Fold and write, in one task or in shares."
-    shuffled = files.rows > 0 and not is_small(files.bytes) and files.bytes > _direct(spark)
+    shuffled = files.rows > 0 and not fits_in_memory(files.bytes) and files.bytes > _direct(spark)
     if shuffled:
         folded, nulls = together(fold_shuffled(spark, files, Staging(folder, how, ())))
     else:

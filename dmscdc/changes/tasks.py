@@ -26,12 +26,12 @@ from dmscdc.changes.schema import (
     WAY,
     Column,
     Schema,
-    arrow_type,
     brief,
+    lake_arrow_type,
     open_raw,
     read_footer,
     read_pieces,
-    stored,
+    stored_column,
 )
 from ..errors import ERRORS, LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..storage.filesystem import credentials_for, fs_and_path, new_fs_and_path, stage_in_bucket, use_credentials
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Batches', 'AT_ONCE', 'UNREAD', 'BOUNDS', 'SPARK', 'is_small', 'in_tasks', 'bounded_memory', 'with_access',
+__all__ = ['Batches', 'AT_ONCE', 'UNREAD', 'BOUNDS', 'SPARK', 'fits_in_memory', 'in_tasks', 'bounded_memory', 'with_access',
            'numbers_in', 'facts_out', 'facts_in', 'put_text', 'get_text', 'lake_values', 'look_through', 'explained',
            'check_sound', 'in_sentences', 'footer', 'nan_columns', 'write_table', 'unique_columns']
 
@@ -52,7 +52,7 @@ _Piece = Callable[[Batches, str], Batches]  # numbers of pieces in, JSON lines o
 AT_ONCE = 8 << 20  # bytes; so much is worked on faster here than in tasks, unless DMSCDC_SMALL_BYTES says otherwise
 
 
-def is_small(
+def fits_in_memory(
     size: int | None,  # bytes; None: unknown
 ) -> bool:
     "Whether so much is worked on here."
@@ -70,12 +70,12 @@ def in_tasks(
     "Process the pieces of a list: here if they are small, or in at most a thousand tasks. Raises what a piece refuses."
     if not count:
         return []
-    if not is_small(size):
+    if not fits_in_memory(size):
         stage_in_bucket()
     # The list is a file, not part of the function: Connect accepts 128 MB, and a thousand files have long names.
     put_text(url, content)
     work = with_access(lambda batches: do(batches, url), url, content)
-    if is_small(size):
+    if fits_in_memory(size):
         # A small file may be made to grow; a task of Spark's would be ended too.
         with bounded_memory():
             numbered = pa.record_batch({"id": pa.array(range(count), pa.int64())})
@@ -217,7 +217,7 @@ def _typed(
     "A column in the lake's type. Raises `Unreadable` naming the first row that does not fit."
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    kind = arrow_type(column.type)
+    kind = lake_arrow_type(column.type)
     is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     # No reader of the lake could read it.
     if is_string and not _is_text(values):
@@ -245,7 +245,7 @@ def lake_values(
         if column.name in carried:
             by_name[column.name] = _typed(carried[column.name], column, path, start)
         else:
-            by_name[column.name] = pa.nulls(have.num_rows, arrow_type(column.type))
+            by_name[column.name] = pa.nulls(have.num_rows, lake_arrow_type(column.type))
     return by_name | {column.name: computed(column, by_name[source_of(column)]) for column in schema if column.of}
 
 # %% ../../notebooks/05_changes/04_tasks.ipynb #5b0c1a0b
@@ -266,7 +266,7 @@ def look_through(
 ) -> None:
     "Read a whole raw file. Raises `Refused`, `Unreadable`."
     footer, file = read_footer(path, url), open_raw(url, path)
-    start, schema = 0, tuple(map(stored, footer.schema))
+    start, schema = 0, tuple(map(stored_column, footer.schema))
     for rows in read_pieces(file, path, [column.name for column in schema], range(len(footer.groups)), 1 << 20):
         lake_values(rows, schema, path, start)
         start += rows.num_rows
@@ -316,7 +316,7 @@ def check_sound(
             look_through(*files[number])
             yield facts_out({})
 
-    if is_small(size):
+    if fits_in_memory(size):
         for path, url in files:
             look_through(path, url)
         return

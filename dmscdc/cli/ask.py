@@ -24,12 +24,12 @@ from dmscdc.cli.options import (
     console,
     fail,
     file_to_write,
-    moment_of,
     session,
     show_json,
     show_line,
     show_source_rows,
     show_table,
+    typed_moment,
     with_config,
 )
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable, Verdict
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from dmscdc.scd2.update import Increment
 
 # %% auto #0
-__all__ = ['key_of', 'without_pandas', 'table_of', 'lost_of', 'read_how', 'lives', 'lives_where', 'key_or_conditions', 'history',
-           'TableQuestion', 'asked', 'refusals', 'answering', 'answer_as_of', 'in_key_order', 'as_of_command',
-           'after_lake', 'feed_command', 'scd2_command']
+__all__ = ['typed_key', 'without_pandas', 'lake_table_of', 'lost_sentences', 'read_how', 'lives', 'lives_where',
+           'key_or_conditions', 'history', 'TableQuestion', 'question_of', 'refusals', 'answering', 'answer_as_of',
+           'in_key_order', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
-def key_of(
+def typed_key(
     pairs: Sequence[str],  # name=value each
 ) -> dict[str, str]:
     "The key given on the command line. Raises `BadKey`."
@@ -92,7 +92,7 @@ def without_pandas() -> None:
             sys.meta_path.remove(hidden)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010
-def table_of(
+def lake_table_of(
     config: Config,
     name: str,  # schema.table
 ) -> tuple[LakeTable, TableItem]:
@@ -104,14 +104,14 @@ def table_of(
     return open_lake(item, config.lake, config.catalog), item
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #45d5f0ac
-def lost_of(
+def lost_sentences(
     config: Config,
     table: str,  # schema.table
 ) -> str:  # "" where all is well
     "What the state knows and the lake lacks, in the words of the plan."
     from dmscdc.load.table_state import lost_since
 
-    lake, item = table_of(config, table)
+    lake, item = lake_table_of(config, table)
     return lost_since(item, lake, lake.head(), config.catalog)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #82355848
@@ -136,7 +136,7 @@ def lives(
     from dmscdc.history.audit import audit_row
     from dmscdc.service.status import check_known
 
-    lake, item = table_of(config, table)
+    lake, item = lake_table_of(config, table)
     try:
         options |= {"key": item.key, "insert_only": item.insert_only}
         options |= {"spark": cache(lambda: session(config, format=lake.format))}
@@ -150,7 +150,7 @@ def _show_audit(
     audit: RowAudit,
 ) -> None:
     "Show a row's history: its steps, the lake's row, and notes."
-    from dmscdc.history.row_page import COLUMNS, key_text, life_lines, sentences, shown
+    from dmscdc.history.row_page import COLUMNS, key_text, life_lines, sentences, value_text
 
     target = console()
     target.print(key_text(audit.life.key), style="bold", markup=False)
@@ -158,7 +158,7 @@ def _show_audit(
     if lines:
         show_table([{**line, "row": str(line["row"])} for line in lines], COLUMNS)
     for row in audit.rows or ():
-        values = ", ".join(f"{name} {shown(value)}" for name, value in row.values.items())
+        values = ", ".join(f"{name} {value_text(value)}" for name, value in row.values.items())
         target.print(f"in the lake: {values}", markup=False)
     for words in sentences(audit):
         target.print(words, markup=False)
@@ -193,12 +193,12 @@ def lives_where(
     where: Sequence[str],  # conditions
     **options: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each of the first rows; words about the question
-    "The histories of rows that fit, or once did. Raises what `lives` and `find` raise."
+    "The histories of rows that fit, or once did. Raises what `lives` and `find_rows` raise."
     from dmscdc.changes.read import STANDARD
-    from dmscdc.history.questions import conditions_of, find
+    from dmscdc.history.questions import conditions_of, find_rows
 
-    question = asked(config, table)
-    rows = find(question.past(), question.key, conditions_of(where))
+    question = question_of(config, table)
+    rows = find_rows(question.past(), question.key, conditions_of(where))
     is_own = lambda name: question.key or name.upper() != STANDARD  # each change of one row has another sequence
     keys = [{name: value for name, value in row.key.items() if is_own(name)} for row in rows[:_LIVES]]
     answers = [lives(config, table, key, **options) for number, key in enumerate(keys) if key not in keys[:number]]
@@ -218,7 +218,7 @@ def key_or_conditions(
     "What `id=1001` means: where the columns are those of the key it names the row, else it says what rows had."
     pairs = [text.partition("=") for text in conditions if not re.search(r"[<>!%]", text)]
     names = {name.strip() for name, sign, _ in pairs if sign}
-    lake, item = table_of(config, table)
+    lake, item = lake_table_of(config, table)
     head = lake.head()
     key = head.key if head else item.key
     is_key = len(names) == len(conditions) and names == set(key or names)
@@ -252,14 +252,14 @@ def history(
     file_to_write(svg, "--svg")
     file_to_write(html, "--html")
     texts = {"since": since, "until": until}
-    times = {name: moment_of(text)[0] if text else None for name, text in texts.items()}
+    times = {name: typed_moment(text)[0] if text else None for name, text in texts.items()}
     options = {"stamp": timestamp_column, **times}
     if key:
-        audits, words = lives(config, table, key_of(key), **options)
+        audits, words = lives(config, table, typed_key(key), **options)
     else:
         with refusals(table):
             audits, words = lives_where(config, table, where, **options)
-    lost = lost_of(config, table)
+    lost = lost_sentences(config, table)
     _save(table, audits, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
     _answer(table, audits, words, json, lost)
@@ -313,7 +313,7 @@ class TableQuestion:
         return open_changelog(self.landing, self.table, **self.how)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-009
-def asked(
+def question_of(
     config: Config,
     table: str,  # schema.table
 ) -> TableQuestion:
@@ -409,10 +409,10 @@ def answer_as_of(
     where: Sequence[str] = (),  # conditions; only rows that fit all of them
 ) -> AsOf:
     "The table as of the requested moment, file or commit; a small table is answered by Arrow. Raises `BadKey`."
-    from dmscdc.history.questions import conditions_of, only
+    from dmscdc.history.questions import conditions_of, rows_where
 
     conditions = conditions_of(where)
-    answer = only(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
+    answer = rows_where(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
     return replace(answer, rows=in_key_order(answer.rows, question.key))
 
 
@@ -443,7 +443,7 @@ def _answer_whole(
     import pyarrow as pa
 
     from dmscdc.history.changelog import upto
-    from dmscdc.history.small import is_small, is_small_lake, known_then, table_then
+    from dmscdc.history.small import is_small_lake, is_small_table, known_then, table_then
 
     limit = config.spark_above << 20
     if commit is not None:
@@ -453,7 +453,7 @@ def _answer_whole(
 
         return as_known(spark(question.lake.format), question.lake, commit, question.past)
     changelog = upto(question.past(), file) if file else question.past()
-    if is_small(changelog, limit):
+    if is_small_table(changelog, limit):
         with suppress(OverflowError, pa.ArrowException, BadKey):  # a value that Python does not know
             return table_then(changelog, question.key, moment, time_column)
     from dmscdc.history.as_of import as_of
@@ -476,10 +476,10 @@ def _shown(
 # %% ../../notebooks/17_cli/05_ask.ipynb #fe82c90c
 def _first_of_arrow(rows: pa.Table) -> list[dict[str, str | None]]:
     "The first rows, as texts."
-    from dmscdc.changes.schema import in_python
+    from dmscdc.changes.schema import python_value
 
     head = rows.slice(0, 20)
-    values = [[_text_of(in_python(value)) for value in column] for column in head.columns]
+    values = [[_text_of(python_value(value)) for value in column] for column in head.columns]
     return [dict(zip(head.column_names, row)) for row in zip(*values)]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #0e0e5446
@@ -529,9 +529,9 @@ def as_of_command(
     without_pandas()
     if sum(question is not None for question in (at, file, commit)) > 1:
         raise ValueError("--at, --file and --commit name one position each: give one of them")
-    when, note = moment_of(at) if at else (None, "")
+    when, note = typed_moment(at) if at else (None, "")
     with refusals(table):
-        out, question = _here(out), asked(config, table)
+        out, question = _here(out), question_of(config, table)
         if out:
             _check_new(out)
         if commit is not None:
@@ -630,14 +630,14 @@ def feed_command(
     json: Json = False,
 ) -> None:
     "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
-    from dmscdc.history.parts import follow
+    from dmscdc.history.parts import deliver_next
 
     with refusals(table):
-        question, out, cursor = asked(config, table), _here(out), _here(cursor)
+        question, out, cursor = question_of(config, table), _here(out), _here(cursor)
         stands, until = _ends_of(question, cursor, begin, to)
         changelog, spark = question.past(), cache(lambda: session(config, out, cursor))
         places = (out, cursor, stands, until)
-        done = follow(spark, changelog, question.key, *places, net, time_column, config.spark_above << 20)
+        done = deliver_next(spark, changelog, question.key, *places, net, time_column, config.spark_above << 20)
         waiting = 0 if to else len(after_lake(question, changelog))
     if json:
         show_json({"table": table, "parts": [asdict(part) for part in done], "waiting": waiting})
@@ -692,7 +692,7 @@ def scd2_command(
     try:
         for table in tables:
             with refusals(table):
-                format = asked(config, table).lake.format
+                format = question_of(config, table).lake.format
                 places = (config.landing, config.lake, config.state)
                 spark = partial(session, config, format=format)
                 done.append(update_versions(table, *places, run="dmscdc scd2", spark=spark, **how))

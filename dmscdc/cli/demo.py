@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['TABLES', 'open_shop', 'ask_shop', 'set_up', 'happen', 'prove_all', 'summary', 'set_up_2019', 'tell']
+__all__ = ['TABLES', 'open_shop', 'ask_shop', 'set_up', 'change_shop', 'prove_all', 'summary', 'set_up_2019', 'tell']
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #cell-022
 TABLES = {"store": "id", "product": "id", "productorder": "id"}  # of the shop, with their keys
@@ -72,7 +72,7 @@ def set_up(
     return config
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #cell-028
-def happen(
+def change_shop(
     folder: Path,  # of the demo
 ) -> None:
     "Change the source: one product is renamed, one deleted; 1,345 orders and a store are added."
@@ -152,7 +152,7 @@ def tell(
     say(f"2 · full load, as DMS writes it: {len(source.full_load(config.landing))} files in {config.landing}")
     say("3 · first pass: a notebook for each table")
     say(f"    {run(config).words}")
-    happen(folder)
+    change_shop(folder)
     say(f"4 · things happen at the shop, and DMS writes {len(source.drain(config.landing))} change files")
     say("5 · second pass: only what is new")
     say(f"    {run(config).words}")

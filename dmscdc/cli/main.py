@@ -31,15 +31,15 @@ from dmscdc.cli.options import (
     Json,
     Only,
     console,
-    described,
     events,
     exit_codes,
     fail,
+    setting_flags,
+    setting_option,
     show_json,
     show_line,
     show_table,
     with_config,
-    with_settings,
 )
 from .prove import proven_by_clock
 from .prove import reconcile as reconcile_command
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['app', 'demo', 'init', 'plan', 'doctor', 'pass_', 'status', 'schedule', 'server_settings', 'export_line', 'lend',
-           'serve_spark', 'capture', 'pass_env', 'inside', 'checked', 'conformance', 'about', 'main']
+           'serve_spark', 'capture', 'pass_env', 'inside', 'checked_request', 'conformance', 'about', 'main']
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-005
 app = typer.Typer(
@@ -130,7 +130,7 @@ def demo(
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-013
 @app.command(epilog="Example: dmscdc init --landing /data/dms --lake /data/lake")
-@with_settings
+@setting_flags
 def init(
     folder: Annotated[Path, typer.Option(help="Where dmscdc.toml is written")] = Path("."),
     **settings: Any,
@@ -269,11 +269,11 @@ def doctor(
 
     Exit codes: 0 nothing, or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
     from dmscdc.doctor.diagnosis import doctor as examine
-    from dmscdc.doctor.diagnosis import exit_code, in_short, rows_of
+    from dmscdc.doctor.diagnosis import exit_code, finding_rows, in_short
 
     findings = examine(config, only or (), settings or (), task or ())
     if json:
-        show_json(rows_of(findings))
+        show_json(finding_rows(findings))
     else:
         _show_lines([*map(str, findings), in_short(findings)])
     raise typer.Exit(exit_code(findings))
@@ -451,8 +451,8 @@ def _show_secret(
 @app.command("serve-spark", epilog="Example: dmscdc serve-spark --master spark://host:7077")
 def serve_spark(
     folder: Annotated[str, typer.Option(help="Folder of dmscdc.toml, if there is one")] = ".",
-    master: Annotated[Optional[str], described("master")] = None,
-    driver_memory: Annotated[Optional[str], described("driver_memory")] = None,
+    master: Annotated[Optional[str], setting_option("master")] = None,
+    driver_memory: Annotated[Optional[str], setting_option("driver_memory")] = None,
     format: Annotated[Optional[str], typer.Option(help="Table format of its sessions")] = None,
 ) -> None:
     "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
@@ -497,7 +497,7 @@ def _task_settings(
 @app.command(epilog="Example: dmscdc capture sqlite:shop.db --landing ./landing")
 def capture(
     source: Annotated[str, typer.Argument(help="sqlite:FILE or mariadb://USER@HOST/DB (password: see reconcile)")],
-    landing: Annotated[str, described("landing")],
+    landing: Annotated[str, setting_option("landing")],
     watch: Annotated[bool, typer.Option(help="Go on until Ctrl-C; else one round")] = False,
     schema: str = typer.Option("", help="Folder in the landing; else the file's name"),
     interval: float = typer.Option(60.0, min=0, help="Seconds until a change file is closed"),
@@ -573,7 +573,7 @@ def inside(
             spark.stop()
 
 # %% ../../notebooks/17_cli/12_main.ipynb #d4f18589
-def checked(
+def checked_request(
     service: str,  # as boto3 calls it: emr-serverless
     operation: str,  # StartJobRun
     request: dict[str, Any],

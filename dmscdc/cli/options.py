@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Json', 'Name', 'Only', 'console', 'show_line', 'cell', 'show_table', 'show_source_rows', 'show_json', 'events',
-           'described', 'fail', 'moment_of', 'file_to_write', 'session', 'exit_codes', 'with_config', 'with_settings']
+           'setting_option', 'fail', 'typed_moment', 'file_to_write', 'session', 'exit_codes', 'with_config',
+           'setting_flags']
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-006
 class _Lines(Console):
@@ -181,7 +182,7 @@ def _help(
     return words[:1].upper() + words[1:]
 
 # %% ../../notebooks/17_cli/01_options.ipynb #b0b5b51f
-def described(
+def setting_option(
     name: str,  # of a setting
 ) -> OptionInfo:
     "A setting as an option of a command that has it among its own."
@@ -223,7 +224,7 @@ def fail(
     raise typer.Exit(code)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #09174f63
-def moment_of(
+def typed_moment(
     text: str,  # "2026-01-01T12:00", with or without Z or an offset; "today" and "yesterday", when they began
     now: datetime | None = None,  # UTC
 ) -> tuple[datetime, str]:  # UTC; what to say about it
@@ -307,7 +308,7 @@ def with_config(
     return run
 
 # %% ../../notebooks/17_cli/01_options.ipynb #b94e6c27
-def with_settings(
+def setting_flags(
     command: Callable,  # takes its own options and `**settings`
 ) -> Callable:  # takes its own options and the flags
     "Give a command that writes settings a flag for each of them."

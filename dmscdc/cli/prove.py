@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['show_runs', 'as_json', 'worst', 'reconcile', 'proven_by_clock', 'suite_folder', 'run_suite']
+__all__ = ['show_runs', 'proofs_to_json', 'worst', 'reconcile', 'proven_by_clock', 'suite_folder', 'run_suite']
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #88b776a0
 _COLUMNS = ("kind", "key", "column", "source", "lake", "in_flight")
@@ -46,7 +46,7 @@ def show_runs(
             show_line(f"report: {run.html}")
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #9bb8c1c1
-def as_json(
+def proofs_to_json(
     runs: Sequence[Run],
 ) -> list[dict[str, Any]]:
     "The proofs for a machine, each with its run."
@@ -81,7 +81,7 @@ def reconcile(
         raise ValueError("--source-table names one table, so give one TABLE")
     source_table = source_table and str(TableRef.parse(source_table))
     runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **options)
-    show_json(as_json(runs)) if json else show_runs(runs)
+    show_json(proofs_to_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #cell-017

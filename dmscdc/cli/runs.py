@@ -12,7 +12,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from .options import Json, moment_of, show_json, show_line, show_table, with_config
+from .options import Json, show_json, show_line, show_table, typed_moment, with_config
 from ..errors import ENDS, BadSetting, LandingEmpty
 from ..runs.log import RunLog, records
 from ..runs.pages import write_front_page
@@ -35,7 +35,7 @@ def _begin_of(
 ) -> str:  # UTC, as the run log writes it
     "Where it begins. Raises `ValueError`."
     missing = {4: "-01-01", 7: "-01"}.get(len(time), "")
-    return f"{moment_of(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
+    return f"{typed_moment(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #8edc8f9e
 def _chosen(

@@ -589,7 +589,7 @@ def table_rename(
     "The source has renamed a column: read all files with its new name, and load the table again."
     from dmscdc.changes.schema import wider
     from dmscdc.lake.table import open_lake
-    from dmscdc.scd2.plan import versions_of
+    from dmscdc.scd2.plan import type2_table
 
     if undo == bool(old and new):
         raise BadSetting("rename needs the old and the new name of a column, or --undo")
@@ -607,7 +607,7 @@ def table_rename(
     show_line(f"{ref}: {'; '.join(sentences) or 'every column is read under the name that its file has'}")
     if item.commit:
         _instruct(config, table, {"kind": Instruct.RELOAD, "changes": Reload.KEEP})
-    if open_lake(replace(item, table=versions_of(ref), folder=""), config.lake, config.catalog).head():
+    if open_lake(replace(item, table=type2_table(ref), folder=""), config.lake, config.catalog).head():
         show_line(f"Its type-2 table keeps both columns until: dmscdc scd2 {for_shell(ref)} --rebuild")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-029

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..errors import BadSetting
 from ..spark.formats import jar_of
-from ..spark.jars import BROUGHT, fetched, listed
+from ..spark.jars import BROUGHT, fetched_jars, listed
 
 # %% auto #0
 __all__ = ['GLUE', 'GLUE_HUDI', 'Service', 'service_for', 'versions_for', 'install_command', 'pack', 'write_environment']
@@ -156,7 +156,7 @@ def write_environment(
             raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {uv_words}")
         if service is GLUE_HUDI:  # Glue brings what the other formats need
             (site / BROUGHT).mkdir(parents=True)
-            for jar in fetched(listed()[jar_of(format, service.spark)]):
+            for jar in fetched_jars(listed()[jar_of(format, service.spark)]):
                 shutil.copy(jar, site / BROUGHT)
         try:
             pack(site, path, python)

@@ -24,8 +24,8 @@ from ..lake.table import open_lake
 from ..landing.advice import Advice
 from dmscdc.landing.files import (
     FolderLanding,
+    LandingPlace,
     Listing,
-    Place,
     TableRef,
     for_shell,
     landing_command,
@@ -43,8 +43,8 @@ from ..state.registry import open_state
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['tables_to_examine', 'transactions', 'other_half', 'examine', 'undecided', 'left_to_format', 'doctor', 'exit_code',
-           'in_short', 'rows_of']
+__all__ = ['tables_to_examine', 'transactions', 'other_half', 'examine_table', 'check_undecided', 'left_to_format', 'doctor',
+           'exit_code', 'in_short', 'finding_rows']
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #cb8538ab
 def tables_to_examine(
@@ -89,7 +89,7 @@ def _first_mixed(landing: Landing) -> str:  # "" where there is none
     return next(filter(None, map(_first_mixed_in, landing.places)), "")
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #55543de1
-def _first_mixed_in(place: Place) -> str:
+def _first_mixed_in(place: LandingPlace) -> str:
     if isinstance(place, FolderLanding):
         paths = (path for deep in ("", "*/", "*/*/") for path in place.root.glob(f"{deep}{_MIXED}*"))
         return next((path.relative_to(place.root).as_posix() for path in paths), "")
@@ -124,7 +124,7 @@ def transactions(landing: Landing, setting: str) -> list[Finding]:
 _TABLES, _FOLDERS = 20, 20  # that are looked at
 
 
-def _beside(place: Place) -> list[str]:  # at most `_FOLDERS`
+def _beside(place: LandingPlace) -> list[str]:  # at most `_FOLDERS`
     "Places of the folders beside a place of the landing, and the one that holds them all."
     if isinstance(place, FolderLanding):
         parent = place.root.parent
@@ -175,7 +175,7 @@ def _is_rest(listing: Listing, neighbour: Listing) -> bool:
     return bool(has) and not lacks
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #5295d2f3
-def examine(
+def examine_table(
     landing: Landing,
     item: TableItem,  # settings of the table
     now: float,  # epoch seconds
@@ -198,7 +198,7 @@ def examine(
     return findings, sum(file.size for file in evidence.listing.load + evidence.listing.changes)
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #3bed0e87
-def undecided(
+def check_undecided(
     config: Config,
     landing: Landing,
     items: Sequence[TableItem],
@@ -258,11 +258,11 @@ def doctor(
     with suppress(LandingUnreachable, OSError):  # what lies beside it may not be ours to see
         collected += other_half(landing, [item.table for item in items])
     with ThreadPoolExecutor(THREADS if is_bucket(config.landing) else 1) as pool:
-        looks = list(pool.map(lambda item: examine(landing, item, now, config.quiet_period), items))
+        looks = list(pool.map(lambda item: examine_table(landing, item, now, config.quiet_period), items))
     for findings, _ in looks:
         collected += findings
     errors = [finding for finding in collected if finding.severity == "error"]
-    collected += [*undecided(config, landing, items, now, errors), *left_to_format(config, items)]
+    collected += [*check_undecided(config, landing, items, now, errors), *left_to_format(config, items)]
     landed = sum(size for _, size in looks)
     for look in running:
         noticed = [*task_state(look), *(beside_landing(look, landing, landing.tables()) if items else ())]
@@ -291,6 +291,6 @@ def in_short(findings: Iterable[Finding]) -> str:
     )
 
 # %% ../../notebooks/14_doctor/06_diagnosis.ipynb #77073b2d
-def rows_of(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+def finding_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     "The findings as plain values."
     return [dict(vars(finding)) for finding in findings]

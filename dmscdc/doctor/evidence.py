@@ -14,7 +14,17 @@ import pyarrow as pa
 
 from ..changes.csv_rows import BadRow, first_rows
 from ..changes.options import is_csv, options_from
-from ..changes.schema import WAY, Column, Footer, brief, column_type, in_words, open_raw, plain, read_footer
+from dmscdc.changes.schema import (
+    WAY,
+    Column,
+    Footer,
+    brief,
+    column_type,
+    decode_dictionaries,
+    open_raw,
+    read_footer,
+    unreadable_in,
+)
 from ..errors import Refused, Unreadable
 from ..landing.files import Listing, RawFile
 from ..landing.s3 import Landing
@@ -69,10 +79,10 @@ def _of_parquet(file: RawFile, url: str) -> Sample:
     footer = read_footer(file.path, url)
     # A thousand documents of a megabyte each would fill the memory, so their size limits the rows.
     limit = max(1, min(_ROWS, _BYTES * footer.rows // max(footer.bytes, 1)))
-    with in_words(file.path):
+    with unreadable_in(file.path):
         parquet = open_raw(url, file.path)
         batch = next(parquet.iter_batches(limit, use_threads=False), None)
-        rows = plain(pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow))
+        rows = decode_dictionaries(pa.Table.from_batches([batch] if batch else [], schema=parquet.schema_arrow))
     # A name may be there twice; then the first column of that name counts.
     once = dict(zip(reversed(rows.column_names), reversed(rows.columns)))
     rows = rows if len(once) == rows.num_columns else pa.table(once)
@@ -169,7 +179,7 @@ def look_into(
     damaged = {entry.file for entry in samples if isinstance(entry.problem, Unreadable)}
     # A key is suggested from a file, which must be readable.
     if not (item.key or item.insert_only or judged_by(listing) in damaged):
-        with suppress(Refused, KeyError, ValueError), in_words(item.table.name):  # no rows, or a name twice
+        with suppress(Refused, KeyError, ValueError), unreadable_in(item.table.name):  # no rows, or a name twice
             suggestion = suggest_key(landing, item.table, listing, options_from(item.columns, item.csv))
     load = tuple(entry for entry in samples if entry.file in listing.load)
     changes = tuple(entry for entry in samples if entry.file in listing.changes)

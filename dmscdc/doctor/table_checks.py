@@ -26,10 +26,10 @@ from dmscdc.changes.schema import (
     check_case,
     column_type,
     evolve,
-    in_python,
     open_raw,
+    python_value,
     read_raw,
-    stored,
+    stored_column,
 )
 from .evidence import Evidence, Finding, Sample
 from ..errors import Nameless, Refused, Unreadable
@@ -40,12 +40,12 @@ from ..load.arrivals import count, some
 from ..service.key_inference import keyless_changes
 
 # %% auto #0
-__all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'unreadable', 'undefined', 'no_key', 'stamp_column', 'no_sequence', 'operations',
-           'key_changes', 'late_stamps', 'cut_values', 'unbounded_numbers', 'columns_differ', 'times', 'zones',
-           'two_tasks', 'strangers', 'from_the_future']
+__all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'check_unreadable', 'undefined', 'no_key', 'stamp_column', 'no_sequence',
+           'check_operations', 'key_changes', 'late_stamps', 'cut_values', 'unbounded_numbers', 'columns_differ',
+           'times', 'zones', 'two_tasks', 'strangers', 'from_the_future']
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #d3df06f8
-def unreadable(evidence: Evidence) -> Iterator[Finding]:
+def check_unreadable(evidence: Evidence) -> Iterator[Finding]:
     "Files and rows that are damaged or do not fit, or that we may not read."
     is_aside = evidence.item.bad_rows == "aside"
     setting = f"{Advice.SET(evidence.name, '--bad-rows aside')}"
@@ -122,7 +122,7 @@ def stamp_column(
 def _has_sequence(sample: Sample) -> bool:
     "Whether a sample of a change file has a change sequence."
     named = [name for name in sample.names if name.upper() == STANDARD]
-    if named and stored(Column(named[0], column_type(sample.rows[named[0]].type))).type == "string":
+    if named and stored_column(Column(named[0], column_type(sample.rows[named[0]].type))).type == "string":
         return True
     # A mapping may give the sequence another name, so its form is looked for.
     able = [name for name in sample.names if may_hold_sequence(Column(name, column_type(sample.rows[name].type)))]
@@ -140,7 +140,7 @@ def no_sequence(evidence: Evidence) -> Iterator[Finding]:
     column = stamp_column(samples)
     rows = without[0].rows
     file = without[0].file
-    cells = [(name, in_python(rows[name][0]), str(rows[name].type)) for name in rows.column_names]
+    cells = [(name, python_value(rows[name][0]), str(rows[name].type)) for name in rows.column_names]
     if odd := next(filter(None, (odd_sequence(value, name, kind, file.name) for name, value, kind in cells)), ""):
         what = f"{file.path}: column {odd.removesuffix(', and')}: it does not order the changes"
     stamps = [stamp for sample in samples for stamp in _stamps(sample, column)]
@@ -159,7 +159,7 @@ def no_sequence(evidence: Evidence) -> Iterator[Finding]:
 _MANY = 1_000  # changes after which a delete is missed
 
 
-def operations(evidence: Evidence) -> Iterator[Finding]:
+def check_operations(evidence: Evidence) -> Iterator[Finding]:
     "Change files that do not say what their rows did, or in which deletes never come."
     samples = [sample for sample in evidence.changes if sample.rows.num_rows]
     if without := [sample for sample in samples if OP not in sample.names]:
@@ -192,7 +192,7 @@ def operations(evidence: Evidence) -> Iterator[Finding]:
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #operations-of
 def _operations_of(samples: Iterable[Sample]) -> list[tuple[str, int, str | None]]:  # path, row, Op
-    "What rows of change files say of themselves, without rows that are damaged, which `unreadable` names."
+    "What rows of change files say of themselves, without rows that are damaged, which `check_unreadable` names."
     ops: list[tuple[str, int, str | None]] = []
     for sample in samples:
         damaged = {(bad.path, bad.row) for bad in sample.bad}
@@ -372,7 +372,7 @@ def columns_differ(evidence: Evidence) -> Iterator[Finding]:
     footers = [sample.footer for sample in evidence.samples if sample.footer and sample.footer.schema]
     if not footers:
         return
-    schema: Schema = tuple(stored(column) for column in footers[0].schema if column.name != OP)
+    schema: Schema = tuple(stored_column(column) for column in footers[0].schema if column.name != OP)
     reload = f"{Advice.RELOAD(evidence.name)}"
     try:
         # What the loader would refuse, it refuses here already.
@@ -563,11 +563,11 @@ def from_the_future(evidence: Evidence) -> Iterator[Finding]:
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #2adb7c81
 TABLE_CHECKS: list[Callable[[Evidence], Iterator[Finding]]] = [
-    unreadable,
+    check_unreadable,
     undefined,
     no_key,
     no_sequence,
-    operations,
+    check_operations,
     key_changes,
     late_stamps,
     cut_values,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .audit import RowAudit as RowAudit, audit_row as audit_row
     from .changelog import Changelog as Changelog, open_changelog as open_changelog
     from .feed import feed as table_feed
-    from .parts import Cursor as Cursor, follow as follow
+    from .parts import Cursor as Cursor, deliver_next as follow
 else:
     __getattr__ = _lazily(__name__, {
         "AsOf": "as_of",
@@ -18,10 +18,10 @@ else:
         "Cursor": "parts",
         "RowAudit": "audit",
         "audit_row": "audit",
-        "follow": "parts",
+        "deliver_next": "parts",
         "open_changelog": "changelog",
         "table_as_of": "as_of.as_of",
         "table_feed": "feed.feed",
     })
 
-__all__ = ["AsOf", "Changelog", "Cursor", "RowAudit", "audit_row", "follow", "open_changelog", "table_as_of", "table_feed"]
+__all__ = ["AsOf", "Changelog", "Cursor", "RowAudit", "audit_row", "deliver_next", "open_changelog", "table_as_of", "table_feed"]

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from ..changes.read import KIND, NAME, OPS, ChangeFiles, digits_in, proves, quoted
 from ..changes.schema import FILE, OP, ROW
-from .changelog import Changelog, read_files
+from .changelog import Changelog, read_change_files
 from dmscdc.history.clock import (
     NO_EQUAL,
     NO_INSERT,
@@ -95,11 +95,11 @@ def as_of(
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> AsOf:
     "The table after a changelog, or at a moment. Raises `NoPast` if that is not known."
-    return answer(changelog, key, until, time_column, partial(read_files, spark), _committed_by, _table)
+    return answer(changelog, key, until, time_column, partial(read_change_files, spark), _committed_by, _table)
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #7428d743
 def _table(
-    rows: DataFrame,  # of `read_files`
+    rows: DataFrame,  # of `read_change_files`
     changelog: Changelog,
     files: ChangeFiles,
     key: Sequence[str],
@@ -116,7 +116,7 @@ def _table(
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #c4221092
 def _with_images(
-    rows: DataFrame,  # of `read_files`
+    rows: DataFrame,  # of `read_change_files`
     files: ChangeFiles,
     images: Mapping[str, str],  # column -> its before image, of `equal_images`
     telling: Iterable[str],  # the change files that have them all
@@ -155,7 +155,7 @@ def _with_images(
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-030
 def _committed_by(
-    rows: DataFrame,  # of `read_files`
+    rows: DataFrame,  # of `read_change_files`
     clock: CommitClock,
     until: datetime,  # UTC
 ) -> tuple[DataFrame, str, int]:  # those rows, the last change file of one, how many do not tell

@@ -18,21 +18,39 @@ import pyarrow as pa
 
 from ..changes.quarantine import KEYLESS, read_aside
 from ..changes.read import added_column, images_of_all, quoted
-from ..changes.schema import FILE, OP, ROW, arrow_type, check_rows, in_python, lake_damage, stored_names, time_from
+from dmscdc.changes.schema import (
+    FILE,
+    OP,
+    ROW,
+    check_rows,
+    lake_arrow_type,
+    lake_damage,
+    python_value,
+    stored_names,
+    time_from,
+)
 from ..errors import NoPast
-from .changelog import Changelog, held_by, is_held, is_same_base, moment, open_changelog, rows_aside
-from .lookup import WHOLE, KeyIndex, Query, inside, look, plain_key, typed, utc
+from dmscdc.history.changelog import (
+    Changelog,
+    held_by,
+    is_held,
+    is_same_base,
+    open_changelog,
+    quarantined_rows,
+    utc_time,
+)
+from .lookup import WHOLE, KeyIndex, Query, look_up, plain_key, typed_scalar, utc, within_bounds
 from dmscdc.history.row import (
     HoldingCommit,
     Keyless,
     RawChange,
     RowChange,
     RowLife,
-    between,
     find_rows,
     late_files,
+    row_steps,
     same,
-    steps_of,
+    within_span,
     without,
 )
 from ..lake.table import Commit, LakeTable, PlainFile
@@ -44,7 +62,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'partition_value', 'rows_in', 'lake_rows',
+__all__ = ['SLACK', 'AGREES', 'DIFFERS', 'OPEN', 'MANY', 'LakeRow', 'may_hold', 'partition_value', 'lake_rows_in', 'lake_rows',
            'Commits', 'ColumnDifference', 'Comparison', 'verdict', 'verdict_of_each', 'RowAudit', 'audit_of',
            'keys_with', 'audit_row']
 
@@ -78,8 +96,8 @@ def may_hold(
     "The key is within the file's bounds and partition."
     for name, value in key.items():
         ends = file.bounds.get(name, (None, None))
-        low, high = (None if end is None else typed(end, kinds[name]) for end in ends)
-        if low is not None and high is not None and not inside(value, low.as_py(), high.as_py()):
+        low, high = (None if end is None else typed_scalar(end, kinds[name]) for end in ends)
+        if low is not None and high is not None and not within_bounds(value, low.as_py(), high.as_py()):
             return False
         if name in file.values and plain_key(value) != plain_key(partition_value(file.values[name], kinds[name])):
             return False
@@ -94,10 +112,10 @@ def partition_value(
     if text is None:
         return None
     is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-    return in_python(time_from(text, kind) if is_time else typed(text, kind))
+    return python_value(time_from(text, kind) if is_time else typed_scalar(text, kind))
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-011
-def rows_in(
+def lake_rows_in(
     file: PlainFile,
     kinds: Mapping[str, pa.DataType],  # of the lake's columns
     key: Mapping[str, Any],
@@ -107,7 +125,7 @@ def rows_in(
     stored_key = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
     with lake_damage():
-        hits = look(index, raw, file.url, Query(index.columns, [stored_key])) if stored_key else []
+        hits = look_up(index, raw, file.url, Query(index.columns, [stored_key])) if stored_key else []
         stats = index.get(raw)
         if file.rows is not None and stats and stats.kinds:
             check_rows(file.url, sum(group.rows for group in stats.groups), file.rows)
@@ -125,8 +143,8 @@ def lake_rows(
     head = plain[0] if plain else table.head()
     if head is None:
         return None, None
-    kinds = {column.name: arrow_type(column.type) for column in head.schema}
-    scalars = {name: typed(value, kinds[name]) for name, value in key.items() if name in kinds}
+    kinds = {column.name: lake_arrow_type(column.type) for column in head.schema}
+    scalars = {name: typed_scalar(value, kinds[name]) for name, value in key.items() if name in kinds}
     stored_key = {name: scalar.as_py() for name, scalar in scalars.items() if scalar is not None}
     if len(stored_key) < len(key):  # the lake cannot hold such a key
         return head, []
@@ -135,7 +153,7 @@ def lake_rows(
     # the journal knows the bounds of each file: others are not opened
     files = [file for file in plain[1] if may_hold(file, kinds, stored_key)]
     index = KeyIndex([name for name in key if name not in head.partition])
-    return head, [row for file in files for row in rows_in(file, kinds, stored_key, index)]
+    return head, [row for file in files for row in lake_rows_in(file, kinds, stored_key, index)]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-014
 def _rows_by_spark(
@@ -209,7 +227,7 @@ class Commits:
         "The first commit that holds a file, if its entry still exists."
         if self.head is None or not (self.holds(self.head, changelog, file) or file in changelog.before):
             return None
-        for number in range(self.since(file.stamp or moment(file.time)), self.head.number + 1):
+        for number in range(self.since(file.stamp or utc_time(file.time)), self.head.number + 1):
             commit = self.at(number)
             if commit and self.holds(commit, changelog, file):
                 # where the entry before is gone, that commit may have held the file
@@ -338,7 +356,7 @@ def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int]
     commits_by_row: dict[tuple[str, int], HoldingCommit] = {}
     for path, readings in (changelog.position.redone if changelog.position else {}).items():
         for listed, number in readings:
-            rows = rows_aside(changelog, {path: (0, listed)}) if listed else {}
+            rows = quarantined_rows(changelog, {path: (0, listed)}) if listed else {}
             time = commit.at if (commit := commits.at(number)) else ""
             commits_by_row |= {(path, row): HoldingCommit(number, time) for row in rows.get(path, ())}
     return commits_by_row
@@ -395,7 +413,7 @@ def _beside(
         inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
         return verdict_of_each(head, inserted, lake, line.is_whole)
     # compared is the row that the files make up to the lake's position
-    steps = steps_of(line, rows, ())
+    steps = row_steps(line, rows, ())
     return verdict(head, steps[-1].state if steps else None, lake, line.is_whole)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-026
@@ -417,7 +435,7 @@ def audit_of(
     rows = matches.rows[0]
     head, stored = lake_rows(table, _as_stored(key, rows), spark)
     lake = None if stored is None else tuple(stored)
-    steps = steps_of(changelog, rows, late_files(changelog), stamp, key, matches.broken, keyless)
+    steps = row_steps(changelog, rows, late_files(changelog), stamp, key, matches.broken, keyless)
     held_steps = _with_known(steps, {row.name: row.file for row in rows}, Commits(table, head), whole_line)
     readable = without(changelog, matches.broken)
     life = RowLife(key, held_steps, readable.begins, (*changelog.gaps, *matches.words))
@@ -493,7 +511,7 @@ def audit_row(
     position = Position.from_json(dict(head.position)) if head else None
     key = key or (head.key if head else ())
     whole_line = open_changelog(landing, lake.table, **{"position": position, **how})
-    changelog = between(whole_line, since, until)
+    changelog = within_span(whole_line, since, until)
     is_keyless = not head.key if head else insert_only
     keyless = _keyless(head) if is_keyless else None
     keys = [dict(values)]
@@ -515,6 +533,6 @@ def audit_row(
     audit = partial(audit_of, stamp=stamp, spark=spark, index=index, whole_line=whole_line, keyless=keyless)
     audits = [audit(changelog, lake, row_key, compare=until is None) for row_key in keys[:MANY]]
     lists = changelog.position.aside or {} if changelog.position else {}
-    if not any(row_audit.life.steps for row_audit in audits) and changelog.aside and rows_aside(changelog, lists):
+    if not any(row_audit.life.steps for row_audit in audits) and changelog.aside and quarantined_rows(changelog, lists):
         words += [f"{lake.table}: rows that are put aside are not told: {Advice.QUARANTINE_SHOW(lake.table)}"]
     return audits, words

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from dmscdc.state.items import TableItem
 
 # %% auto #0
-__all__ = ['Changelog', 'moment', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided',
-           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'rows_aside', 'hidden_rows', 'how_read',
-           'open_changelog', 'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'lost_of',
-           'held_by', 'changelog_files', 'equal_images', 'read_changelog', 'read_files']
+__all__ = ['Changelog', 'utc_time', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided_load',
+           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'quarantined_rows', 'hidden_rows', 'how_read',
+           'open_changelog', 'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'applied_but_gone',
+           'held_by', 'changelog_files', 'equal_images', 'read_changelog', 'read_change_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Changelog:
     def begins(self) -> str:
         "The earliest position that the files cover, in words."
         if self.load:
-            return f"load {self.number}, put {moment(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC"
+            return f"load {self.number}, put {utc_time(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC"
         if self.changes:
             if self.emptied:
                 return f"row {self.emptied[1] + 1:,} of {self.emptied[0]}, which emptied the table"
@@ -91,7 +91,7 @@ class Changelog:
         return self.changes[-1].path if self.changes else f"load {self.number}" if self.load else ""
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-011
-def moment(
+def utc_time(
     time: float,  # epoch seconds
 ) -> datetime:  # UTC
     "A time as it is printed."
@@ -106,7 +106,7 @@ def is_first_put(
 ) -> bool:
     "Whether its object time is the time when DMS wrote it."
     # a copied landing has other object times, which tell nothing
-    return timedelta(seconds=-1) <= moment(file.time) - file.stamp <= _LATEST
+    return timedelta(seconds=-1) <= utc_time(file.time) - file.stamp <= _LATEST
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #56479009
 def older_than(
@@ -169,7 +169,7 @@ def _first(load: Sequence[RawFile], changes: Sequence[RawFile], moved: frozenset
     return first_cutoff(load, timed) if load else CutOff()
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #0ea0cd4f
-def undecided(
+def undecided_load(
     table: TableRef,
     load: Sequence[RawFile],
     changes: Sequence[RawFile],  # in order
@@ -353,7 +353,7 @@ def _merged(
     return tuple(sorted([*landed, *moved], key=_order)), frozenset(file.path for file in moved)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #28136eae
-def rows_aside(
+def quarantined_rows(
     changelog: Changelog,
     lists: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
 ) -> dict[str, frozenset[int]]:  # by path; a file put aside as a whole has none
@@ -373,7 +373,7 @@ def hidden_rows(
     lists: Mapping[str, Sequence],  # as `Position.aside`
 ) -> dict[str, Collection[int]]:  # by path
     "Rows that do not count: those put aside, and those before the TRUNCATE on which the changelog begins."
-    return hide_emptied(rows_aside(changelog, lists), changelog.emptied)
+    return hide_emptied(quarantined_rows(changelog, lists), changelog.emptied)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
 def how_read(
@@ -433,7 +433,7 @@ def open_changelog(
     lost = _lost_load(table, position, load)
     changelog = Changelog(table, load, number, changes[len(before) :], urls, before, (), not lost, moved)
     missing = [*lost_changes(table, position, changes), *lost_older(changelog, position)]
-    doubts = undecided(table, listing.load, changes, position, moved, instruction)
+    doubts = undecided_load(table, listing.load, changes, position, moved, instruction)
     gaps = (*doubts, *lost, *missing, *_overwritten(table, number, before, emptied))
     changelog = replace(changelog, emptied=emptied, gaps=gaps, position=position, aside=aside, reloads=reloads)
     hidden = hidden_rows(changelog, position.aside or {} if aside and position else {})
@@ -468,7 +468,7 @@ def check_told(
     load, changes, emptied = changelog.load, changelog.changes, changelog.emptied
     if until is None or not (load or emptied):
         return
-    start = RawFile(emptied[0], 0, 0.0).stamp if emptied else moment(min(file.time for file in load))
+    start = RawFile(emptied[0], 0, 0.0).stamp if emptied else utc_time(min(file.time for file in load))
     # where files were copied, the load's time is that of the copy, and the first change tells more
     if load and not all(is_first_put(file) for file in changes if file.path not in changelog.moved):
         start = min(start, changes[0].stamp)
@@ -538,7 +538,7 @@ def _mended(changelog: Changelog, position: Position) -> set[str]:
     return {path for path, readings in since.items() if readings and all(listed for listed, _ in readings)}
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #3546e3f1
-def lost_of(
+def applied_but_gone(
     changelog: Changelog,
     position: Position,
 ) -> tuple[str, ...]:
@@ -563,7 +563,7 @@ def held_by(
             path, row = changelog.emptied
             reason = f"it was before row {row + 1:,} of {path}, which emptied the table"
         raise NoPast(f"{changelog.table}: {reason}; the earliest position is {changelog.begins}")
-    gaps = tuple(dict.fromkeys((*changelog.gaps, *lost_of(changelog, position))))
+    gaps = tuple(dict.fromkeys((*changelog.gaps, *applied_but_gone(changelog, position))))
     return replace(changelog, changes=applied(changelog, position), gaps=gaps)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-039
@@ -608,10 +608,10 @@ def read_changelog(
 ) -> tuple[DataFrame, ChangeFiles]:
     "Rows of all files: Op, source columns, _cdc_file, _cdc_row, base name, group, kind (`load`, `new`, `again`)."
     files = changelog_files(changelog, seen_paths, key)
-    return read_files(spark, changelog, files), files
+    return read_change_files(spark, changelog, files), files
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #13593f83
-def read_files(
+def read_change_files(
     spark: SparkSession,
     changelog: Changelog,  # may hold only some of the files
     files: ChangeFiles,  # of `changelog_files`

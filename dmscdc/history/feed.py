@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ..changes.read import KIND, ChangeFiles, quoted
 from ..changes.schema import FILE, ROW
 from .as_of import commit_time, left_out
-from .changelog import Changelog, read_files
+from .changelog import Changelog, read_change_files
 from .clock import SEQUENCE_IN_PLACE, clock_of
 from dmscdc.history.replay import (
     AFTER,
@@ -108,7 +108,7 @@ def _net_changes(
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-031
 def _feed_rows(
-    rows: DataFrame,  # of `read_files`, with _commit_time
+    rows: DataFrame,  # of `read_change_files`, with _commit_time
     key: Sequence[str],
     files: ChangeFiles,
     sequence: str,
@@ -171,7 +171,7 @@ def feed(
         return _reloaded(spark, between)
     files = feed_files(between, key)
     clock = clock_of(files, key, time_column)
-    rows = read_files(spark, between.line, files).withColumn(COMMIT_TIME, commit_time(clock))
+    rows = read_change_files(spark, between.line, files).withColumn(COMMIT_TIME, commit_time(clock))
     for path, numbers in between.revealed.items():
         is_revealed = (F.col(FILE) == path) & (F.lit(True) if numbers is None else F.col(ROW).isin(sorted(numbers)))
         rows = rows.withColumn(KIND, F.when(is_revealed, "new").otherwise(F.col(KIND)))

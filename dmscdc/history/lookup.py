@@ -20,21 +20,21 @@ import pyarrow.parquet as pq
 
 from dmscdc.changes.schema import (
     UNAVAILABLE,
-    in_python,
-    in_words,
+    decode_dictionaries,
     open_raw,
-    plain,
+    python_value,
     read_raw,
     statistics,
     unavailable_names,
+    unreadable_in,
 )
 from ..errors import BadKey
 from ..landing.files import WHOLE_ROWS, RawFile
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['ROOM', 'WHOLE', 'WHOLE_ROW', 'utc', 'typed', 'plain_key', 'TypedKeys', 'Query', 'inside', 'FileStats', 'measure',
-           'KeyIndex', 'look']
+__all__ = ['ROOM', 'WHOLE', 'WHOLE_ROW', 'utc', 'typed_scalar', 'plain_key', 'TypedKeys', 'Query', 'within_bounds', 'FileStats',
+           'measure', 'KeyIndex', 'look_up']
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-006
 def utc(
@@ -58,7 +58,7 @@ _PARSERS = (  # a type, and how its text is read
 )
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-007
-def typed(
+def typed_scalar(
     value: Any,  # text, or what Python has for it
     kind: pa.DataType,  # of the column in a file
 ) -> pa.Scalar | None:  # None: the type cannot hold it, so the file does not
@@ -66,19 +66,19 @@ def typed(
     parse = next(parse for fits, parse in _PARSERS if fits(kind))
     text = value.hex() if isinstance(value, bytes) else str(value)
     try:
-        plain = parse(text if parse is str else text.strip())
+        decode_dictionaries = parse(text if parse is str else text.strip())
     except (ValueError, KeyError, InvalidOperation) as error:
         hint = ": write its bytes in hexadecimal, like 00ff" if parse == bytes.fromhex else ""
         raise ValueError(f"{value!r} is no {kind}{hint}") from error
     # a file's times without a zone are UTC
-    if isinstance(plain, datetime) and not kind.tz:
-        plain = plain.replace(tzinfo=None)
+    if isinstance(decode_dictionaries, datetime) and not kind.tz:
+        decode_dictionaries = decode_dictionaries.replace(tzinfo=None)
     try:
         # 300 does not fit a tinyint; another file may have the column in a wider type
-        scalar = pa.scalar(plain, kind)
+        scalar = pa.scalar(decode_dictionaries, kind)
     except (pa.ArrowException, OverflowError):
         return None
-    return scalar if isinstance(plain, float) or scalar.as_py() == plain else None
+    return scalar if isinstance(decode_dictionaries, float) or scalar.as_py() == decode_dictionaries else None
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-011
 _NAN = "not a number"  # for a NaN, which does not equal itself
@@ -128,7 +128,7 @@ class Query:
         keys = []
         for number, key in enumerate(self.keys):
             try:
-                scalars = [typed(key[name], kind) for name, kind in zip(self.columns, kinds)]
+                scalars = [typed_scalar(key[name], kind) for name, kind in zip(self.columns, kinds)]
             except ValueError as error:
                 self.odd[number] = str(error)
                 continue
@@ -154,10 +154,10 @@ class _Group:
 
     def may_hold(self, key: tuple) -> bool:
         "The bounds do not exclude the key."
-        return all(inside(value, *bounds) for value, bounds in zip(key, self.bounds))
+        return all(within_bounds(value, *bounds) for value, bounds in zip(key, self.bounds))
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #4fef974d
-def inside(value: Any, low: Any, high: Any) -> bool:
+def within_bounds(value: Any, low: Any, high: Any) -> bool:
     "Whether a value may be within bounds. Bounds of another type, and bounds for a NaN, exclude nothing."
     if value == _NAN or value != value:
         return True
@@ -291,7 +291,7 @@ def _in_file(
     columns = list(index.columns)
     for lot in _lots(numbers, stats):
         index.read += 1
-        keys = plain(read_raw(raw, file.path, columns, lot).select(columns))
+        keys = decode_dictionaries(read_raw(raw, file.path, columns, lot).select(columns))
         groups = [stats.groups[number] for number in lot]
         rows = np.concatenate([np.arange(group.start, group.start + group.rows) for group in groups])
         hits += [(int(rows[row]), number) for row, number in _matches(keys, typed_keys)]
@@ -311,7 +311,7 @@ def _plain(value: Any) -> Any:
 # %% ../../notebooks/10_history/02_lookup.ipynb #8215e925
 def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     "Rows as Python has them, or nearly; without values that the source's log did not have."
-    columns = [[in_python(value) for value in column] for column in rows.columns]
+    columns = [[python_value(value) for value in column] for column in rows.columns]
     python_rows = [dict(zip(rows.column_names, values)) for values in zip(*columns)]
     for row in python_rows if UNAVAILABLE in rows.column_names else ():
         for name in unavailable_names(row.pop(UNAVAILABLE)):
@@ -331,13 +331,13 @@ def _read_rows(
         places = [row - group.start for row in rows if 0 <= row - group.start < group.rows]
         if places:
             group_rows = read_raw(raw, path, None, [number]).take(places)
-            with in_words(path, f"a text of rows {places[0] + group.start} to {places[-1] + group.start}"):
-                python_rows += _python_rows(plain(group_rows))
+            with unreadable_in(path, f"a text of rows {places[0] + group.start} to {places[-1] + group.start}"):
+                python_rows += _python_rows(decode_dictionaries(group_rows))
     note = {WHOLE_ROW: True} if WHOLE_ROWS in (raw.metadata.metadata or {}) else {}
     return [{name: _plain(value) for name, value in row.items()} | note for row in python_rows]
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-023
-def look(
+def look_up(
     index: KeyIndex,
     file: RawFile,
     url: str,
@@ -348,7 +348,7 @@ def look(
     raw = None
     if stats is None:
         raw = index.open(file, url)
-        with in_words(file.path, f"a value of {', '.join(index.columns)}"):
+        with unreadable_in(file.path, f"a value of {', '.join(index.columns)}"):
             stats = measure(raw, index.columns)
         index.put(file, stats)
     typed_keys = query.wanted(stats.kinds) if stats.kinds else TypedKeys({}, ())

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from ..changes.tasks import get_text, put_text, write_table
 from ..errors import BadKey, NoFeed
 from .changelog import Changelog
-from .small import SMALL, is_small
+from .small import SMALL, is_small_table
 from .small_feed import small_feed
 from .span import CHANGE_TYPE, Feed, span
 from ..landing.files import TableRef
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['Cursor', 'read_cursor', 'save_cursor', 'choose', 'write_part', 'Delivered', 'deliver', 'follow']
+__all__ = ['Cursor', 'read_cursor', 'save_cursor', 'next_part', 'write_part', 'Delivered', 'deliver', 'deliver_next']
 
 # %% ../../notebooks/10_history/13_parts.ipynb #6872dd48
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def save_cursor(url: str, cursor: Cursor) -> None:
         fs.move(path, fs_and_path(url)[1])
 
 # %% ../../notebooks/10_history/13_parts.ipynb #c1b61660
-def choose(
+def next_part(
     url: str,  # of the cursor, "" for none
     cursor: Cursor,
     changelog: Changelog,
@@ -180,7 +180,7 @@ def _told(
 ) -> Feed:
     "The rows of a part, by Arrow where that will do."
     question = (key, noted.position, noted.until, noted.net, time_column)
-    if is_small(changelog, limit):
+    if is_small_table(changelog, limit):
         with suppress(OverflowError, pa.ArrowException, BadKey):  # a value that Python does not know
             return small_feed(changelog, *question)
     from dmscdc.history.feed import feed
@@ -217,7 +217,7 @@ def deliver(
     return Delivered(folder, str(cursor.position or "nothing"), str(cursor.until), counts, *facts)
 
 # %% ../../notebooks/10_history/13_parts.ipynb #dc57f3fa
-def follow(
+def deliver_next(
     spark: Callable[[], SparkSession],  # called only where there is too much for Arrow
     changelog: Changelog,  # everything that lies there
     key: Sequence[str],
@@ -235,7 +235,7 @@ def follow(
         done.append(deliver(spark, changelog, key, parts, cursor, time_column, limit))
         cursor = _move_on(url, cursor)
     for _ in range(2):  # the difference of a reload, and what came after it
-        if noted := choose(url, cursor, changelog, until, net):
+        if noted := next_part(url, cursor, changelog, until, net):
             done.append(deliver(spark, changelog, key, parts, noted, time_column, limit))
             cursor = _move_on(url, noted)
     return done

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..changes.read import OPS, ChangeFiles, added_column
-from ..changes.schema import OP, ROW, Schema, arrow_type
+from ..changes.schema import OP, ROW, Schema, lake_arrow_type
 from ..errors import BadKey
 from .changelog import Changelog, changelog_files, equal_images, may_repeat
 from .clock import AsOf, clock_of, not_applied
-from .lookup import plain_key, typed
-from .row import Keyless, RawChange, RowChange, RowLife, same, states_of, steps_of
-from .row_page import key_text, plain, shown, step_line
-from .small import applicable, named_keys, rows_of, table_then
+from .lookup import plain_key, typed_scalar
+from .row import Keyless, RawChange, RowChange, RowLife, row_lives, row_steps, same
+from .row_page import json_value, key_text, step_line, value_text
+from .small import applicable, counted_rows, named_keys, table_then
 from ..landing.files import RawFile
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_between', 'notes', 'closed_between', 'most_changed', 'change_lines',
-           'change_plain', 'Condition', 'condition_of', 'conditions_of', 'matches', 'only', 'FoundRow', 'find',
-           'found_lines', 'blame', 'blame_lines']
+           'change_plain', 'Condition', 'condition_of', 'conditions_of', 'matches', 'rows_where', 'FoundRow',
+           'find_rows', 'found_lines', 'blame', 'blame_lines']
 
 # %% ../../notebooks/10_history/15_questions.ipynb #d387dfc7
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _steps_without_key(
     telling = equal_images(changelog, all_files)[1]
     for file in files:
         keyless = Keyless.EQUAL_ROW if file.path in telling else Keyless.LEFT_OUT
-        rows = rows_of(changelog, file, all_files.schema)
+        rows = counted_rows(changelog, file, all_files.schema)
         if not {condition.column for condition in conditions} <= set(rows.column_names):
             continue
         for condition in conditions:
@@ -65,7 +65,7 @@ def _steps_without_key(
             row, op = values.pop(ROW), "I" if file.is_load else values.get(OP)
             values.pop(OP, None)
             raw = RawChange(file, changelog.stored_name(file), row, op, values)
-            (step,) = steps_of(changelog, [raw], (), keyless=keyless)
+            (step,) = row_steps(changelog, [raw], (), keyless=keyless)
             yield {column: value for column, value in values.items() if value is not None}, step
 
 # %% ../../notebooks/10_history/15_questions.ipynb #39d20fcb
@@ -97,8 +97,8 @@ def _lives(
     if not files:
         return []
     all_files = changelog_files(changelog, key=key)
-    rows = (applicable(rows_of(changelog, file, all_files.schema), key, False)[0] for file in files)
-    return states_of(changelog, named_keys(rows, all_files, key), stamp=clock_of(all_files, key).stamp)
+    rows = (applicable(counted_rows(changelog, file, all_files.schema), key, False)[0] for file in files)
+    return row_lives(changelog, named_keys(rows, all_files, key), stamp=clock_of(all_files, key).stamp)
 
 # %% ../../notebooks/10_history/15_questions.ipynb #38882216
 def notes(
@@ -111,7 +111,7 @@ def notes(
     counted: Counter[str] = Counter()
     telling = () if key else equal_images(changelog, all_files)[1]
     for file in changelog.files if files is None else files:
-        rows = rows_of(changelog, file, all_files.schema)
+        rows = counted_rows(changelog, file, all_files.schema)
         counted += applicable(rows, key, file.is_load, file.path in telling)[1]
     gaps = changelog.gaps if key else (*changelog.gaps, *may_repeat(changelog))
     return (*gaps, *[not_applied(reason, number) for reason, number in counted.items()])
@@ -149,7 +149,7 @@ def change_lines(changes: Iterable[TableChange]) -> list[dict[str, Any]]:
 # %% ../../notebooks/10_history/15_questions.ipynb #772d62ce
 def change_plain(change: TableChange) -> dict[str, Any]:
     "A change as plain values, as `dmscdc history --json` has its steps."
-    return plain({"key": change.key, **asdict(change.step)})
+    return json_value({"key": change.key, **asdict(change.step)})
 
 # %% ../../notebooks/10_history/15_questions.ipynb #335361d2
 _SIGNS = {"!=": pc.not_equal, "<=": pc.less_equal, ">=": pc.greater_equal, "=": pc.equal, "<": pc.less, ">": pc.greater}
@@ -211,7 +211,7 @@ def matches(
     if condition.is_pattern and pa.types.is_string(column.type):
         fits = pc.match_like(column, condition.value)
         return pc.fill_null(pc.invert(fits) if is_negated else fits, False)
-    scalar = typed(condition.value, column.type)
+    scalar = typed_scalar(condition.value, column.type)
     if scalar is None and condition.sign not in ("=", "!="):
         raise ValueError(f"{condition.value} does not fit into {column.type}, the type of {condition.column}")
     if scalar is None:  # no row has such a value
@@ -232,7 +232,7 @@ def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
     if condition.is_pattern and kind.typeName() == "string":
         return ~column.like(condition.value) if condition.sign == "!=" else column.like(condition.value)
     empty = pa.table({condition.column: pa.array([], to_arrow_type(kind))})
-    scalar = typed(condition.value, empty.schema[0].type)
+    scalar = typed_scalar(condition.value, empty.schema[0].type)
     if scalar is None:
         matches(empty, condition)  # raises where it is compared by order
         return column.isNotNull() & F.lit(condition.sign == "!=")
@@ -241,7 +241,7 @@ def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
     return {**signs, "<": column < value, ">": column > value}[condition.sign]
 
 # %% ../../notebooks/10_history/15_questions.ipynb #aa0573d7
-def only(
+def rows_where(
     answer: AsOf,
     conditions: Sequence[Condition],
 ) -> AsOf:  # with the rows that fit all of them
@@ -270,7 +270,7 @@ class FoundRow:
     is_there: bool  # after the last file
 
 # %% ../../notebooks/10_history/15_questions.ipynb #c515c6cd
-def find(
+def find_rows(
     changelog: Changelog,
     key: Sequence[str],
     conditions: Sequence[Condition],  # one or more
@@ -284,8 +284,8 @@ def find(
         if not key:
             return _found_without_key(changelog, files, conditions)
         # of rows from before the load only changes are known
-        lives = states_of(replace(changelog, before=()), _candidates(changelog, key, conditions, files.schema))
-        kinds = {column.name: arrow_type(column.type) for column in files.schema}
+        lives = row_lives(replace(changelog, before=()), _candidates(changelog, key, conditions, files.schema))
+        kinds = {column.name: lake_arrow_type(column.type) for column in files.schema}
         return [row for life in lives if (row := _found(life, conditions, kinds)).files]
     except ValueError as error:
         raise BadKey(f"{changelog.table}: {error}") from error
@@ -306,7 +306,7 @@ def _found_without_key(
     def equal(row: Mapping[str, Any]) -> tuple:
         return tuple((name, plain_key(row[name])) for name in names if row.get(name) is not None)
 
-    present: pa.Table = only(table_then(changelog, ()), conditions).rows if telling else pa.table({})
+    present: pa.Table = rows_where(table_then(changelog, ()), conditions).rows if telling else pa.table({})
     present_keys = {equal(row) for row in present.to_pylist()}
     groups: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
     for values, step in _steps_without_key(changelog, changelog.files, files, conditions):
@@ -332,7 +332,7 @@ def _candidates(
     "Keys for which some row of a file fits each condition; a file need not carry all columns."
     by_condition: list[dict[tuple, dict[str, Any]]] = [{} for _ in conditions]
     for file in changelog.files:
-        rows = applicable(rows_of(changelog, file, schema), key, file.is_load)[0]
+        rows = applicable(counted_rows(changelog, file, schema), key, file.is_load)[0]
         for keys, condition in zip(by_condition, conditions):
             if condition.column in rows.column_names:
                 fitting = rows.filter(matches(rows, condition)).select(list(key))
@@ -392,4 +392,4 @@ BLAME = ("column", "value", "when", "what", "file", "row")
 
 def blame_lines(life: RowLife) -> list[dict[str, Any]]:
     "A line for each column, with the columns of `BLAME`."
-    return [{**step_line(step), "column": name, "value": shown(value)} for name, value, step in blame(life)]
+    return [{**step_line(step), "column": name, "value": value_text(value)} for name, value, step in blame(life)]

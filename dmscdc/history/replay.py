@@ -30,7 +30,7 @@ from .clock import SEQUENCE_IN_PLACE
 
 # %% auto #0
 __all__ = ['POSITION', 'SET', 'BEFORE', 'AFTER', 'LAST', 'has_key', 'can_apply', 'order_text', 'order_key', 'settled', 'struct',
-           'carried', 'states', 'every_state', 'only', 'is_present', 'current_rows', 'touched', 'key_only']
+           'carried', 'states', 'every_state', 'of_keys', 'is_present', 'current_rows', 'touched', 'key_only']
 
 # %% ../../notebooks/10_history/08_replay.ipynb #cell-009
 def has_key(key: Sequence[str]) -> SparkColumn:
@@ -201,13 +201,13 @@ def every_state(
     changes = rows.where(~is_load)
     keys = changes.select(*map(quoted, key)).distinct()
     # most load rows are named by no change: they need no place in any order
-    unchanged = only(rows.where(is_load), keys, key, "left_anti")
-    moved = only(rows.where(is_load), keys, key).unionByName(changes)
+    unchanged = of_keys(rows.where(is_load), keys, key, "left_anti")
+    moved = of_keys(rows.where(is_load), keys, key).unionByName(changes)
     lives = states(moved, key, files, sequence, number)
     return lives.unionByName(_inserts(unchanged, files, number).select(*map(quoted, lives.columns)))
 
 # %% ../../notebooks/10_history/08_replay.ipynb #c43daa89
-def only(
+def of_keys(
     rows: DataFrame,
     keys: DataFrame,
     key: Sequence[str],
@@ -259,7 +259,7 @@ def touched(
     "Every change of the keys of new changes."
     valid = rows.where(can_apply(key))
     keys = valid.where(F.col(KIND) == "new").select(*map(quoted, key)).distinct()
-    return only(_in_range(valid, keys, key, files), keys, key)
+    return of_keys(_in_range(valid, keys, key, files), keys, key)
 
 # %% ../../notebooks/10_history/08_replay.ipynb #0aa3e79a
 def key_only(

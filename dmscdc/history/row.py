@@ -22,15 +22,15 @@ from ..changes.read import before_images, digits_of, is_sequence
 from ..changes.rewrite import ReadableUrls
 from ..changes.schema import OP, STANDARD, open_raw, read_raw
 from ..errors import BadKey, Refused
-from .changelog import Changelog, is_first_put, moment
-from .lookup import WHOLE_ROW, KeyIndex, Query, look, utc
+from .changelog import Changelog, is_first_put, utc_time
+from .lookup import WHOLE_ROW, KeyIndex, Query, look_up, utc
 from ..landing.files import RawFile, TableRef
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'find_rows', 'sequence_of', 'in_order',
+__all__ = ['AGAIN', 'THERE', 'LOST', 'GONE', 'NOTHING', 'RawChange', 'Matches', 'find_rows', 'sequence_column', 'in_sequence',
            'late_files', 'Cell', 'HoldingCommit', 'RowChange', 'Row', 'same', 'Keyless', 'meaning', 'values_on',
-           'after', 'RowLife', 'steps_of', 'states_of', 'without', 'between']
+           'after', 'RowLife', 'row_steps', 'row_lives', 'without', 'within_span']
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-010
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _with_moves(
         return list(hits)
     columns = tuple(images.values())
     keys = [{image: key[name] for name, image in images.items()} for key in query.keys]
-    former = look(index.before(columns), file, url, Query(columns, keys))
+    former = look_up(index.before(columns), file, url, Query(columns, keys))
     at_new_key = {(number, row) for number, row, *_ in hits}
     at_former_key = {(number, row) for number, row, _ in former}
     moves = []
@@ -133,7 +133,7 @@ def _change_of(
     file: RawFile,
     place: int,  # of the file among all
     row: int,
-    values: Mapping[str, Any],  # as `look` has them
+    values: Mapping[str, Any],  # as `look_up` has them
     move: str,
 ) -> RawChange:
     "A row as the lake would hold it."
@@ -161,7 +161,7 @@ def find_rows(
 
     def hits_of(file: RawFile) -> list[_Hit]:
         try:
-            hits = [(*hit, "") for hit in look(index, file, urls[file.path], query)]
+            hits = [(*hit, "") for hit in look_up(index, file, urls[file.path], query)]
             return _with_moves(index, file, urls[file.path], query, hits, load) if is_key else hits
         except (pa.ArrowException, OSError, Refused, UnicodeDecodeError) as error:
             errors[file] = str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")
@@ -202,7 +202,7 @@ def _check_files(
     return _said(changelog.table, without, lacks)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-019
-def sequence_of(
+def sequence_column(
     rows: Iterable[RawChange],  # of one key
 ) -> str:  # its column, or ""
     "The column in which every change row carries a change sequence."
@@ -223,7 +223,7 @@ def _is_again(previous: RawChange, row: RawChange, sequence: str) -> bool:
     return alike and not is_load and sequence in row.values
 
 # %% ../../notebooks/10_history/03_row.ipynb #03ca4fd4
-def in_order(
+def in_sequence(
     rows: Iterable[RawChange],  # of one key
     sequence: str,  # its column, or ""
 ) -> list[RawChange]:
@@ -425,7 +425,7 @@ class RowLife:
         return self.steps[-1].state if self.steps and not self.steps[-1].before else None
 
 # %% ../../notebooks/10_history/03_row.ipynb #33062c67
-def steps_of(
+def row_steps(
     changelog: Changelog,
     rows: Iterable[RawChange],  # of one key
     late: Container[RawFile],  # as `late_files` tells
@@ -436,7 +436,7 @@ def steps_of(
 ) -> list[RowChange]:
     "One key's rows as steps."
     rows = list(rows)
-    sequence = sequence_of(rows)
+    sequence = sequence_column(rows)
     quiet = {*filter(None, (sequence, stamp)), *key}
     early = {*changelog.before}
     files = enumerate((*changelog.before, *changelog.files)) if broken else ()
@@ -445,7 +445,7 @@ def steps_of(
     steps: list[RowChange] = []
     # the load begins anew: what was known of the row before it does not count behind it
     for is_early, row in ((True, Row(None, False)), (False, Row(None, is_whole))):
-        for raw in in_order([raw for raw in rows if (raw.file in early) == is_early], sequence):
+        for raw in in_sequence([raw for raw in rows if (raw.file in early) == is_early], sequence):
             if gaps and gaps[0] < raw.place:
                 # a file that cannot be read stands between: what it changed is unknown
                 gaps = [place for place in gaps if place > raw.place]
@@ -458,13 +458,13 @@ def steps_of(
             row = Row() if keyless is Keyless.LEFT_OUT and raw.op != "I" else row
             change = (raw.name, raw.row, raw.op, meant, cells, row.values, row.lives, is_early)
             # a file that was moved to an archive has the time of the move
-            put_time = None if raw.file.path in changelog.moved else moment(raw.file.time)
+            put_time = None if raw.file.path in changelog.moved else utc_time(raw.file.time)
             times = (_committed(raw, sequence, stamp), raw.file.stamp, put_time)
             steps.append(RowChange(len(steps) + 1, *change, *times, raw.file in late))
     return steps
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-036
-def states_of(
+def row_lives(
     changelog: Changelog,
     keys: Sequence[Mapping[str, Any]],  # each with the same columns
     *,
@@ -477,7 +477,7 @@ def states_of(
     columns = tuple(keys[0])
     matches = find_rows(changelog, Query(columns, keys), index or KeyIndex(columns))
     words, late = (*changelog.gaps, *matches.words), late_files(changelog)
-    lives = (tuple(steps_of(changelog, rows, late, stamp, columns, matches.broken)) for rows in matches.rows)
+    lives = (tuple(row_steps(changelog, rows, late, stamp, columns, matches.broken)) for rows in matches.rows)
     begins = without(changelog, matches.broken).begins
     return [RowLife(key, steps, begins, words) for key, steps in zip(keys, lives)]
 
@@ -489,7 +489,7 @@ def without(changelog: Changelog, broken: Sequence[RawFile]) -> Changelog:
     return replace(changelog, load=load, changes=changes, is_whole=changelog.is_whole and load == changelog.load)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-040
-def between(
+def within_span(
     changelog: Changelog,
     since: datetime | None = None,  # UTC, of the files' closing; of the load files' being put
     until: datetime | None = None,
@@ -497,7 +497,7 @@ def between(
     "The changelog of a time span, with a note about the files that were left out."
 
     def inside(file: RawFile) -> bool:
-        time = file.stamp or moment(file.time)
+        time = file.stamp or utc_time(file.time)
         return (since is None or time >= since) and (until is None or time <= until)
 
     parts = (changelog.load, changelog.changes, changelog.before)
@@ -506,7 +506,7 @@ def between(
     if not count:
         return changelog
     words = f"{changelog.table}: {count:,} file{'s' * (count != 1)} of another time were not read"
-    is_cut = since and any((file.stamp or moment(file.time)) < since for file in changelog.files)
+    is_cut = since and any((file.stamp or utc_time(file.time)) < since for file in changelog.files)
     is_whole = changelog.is_whole and not is_cut
     gaps = (*changelog.gaps, words)
     return replace(changelog, load=load, changes=changes, before=before, is_whole=is_whole, gaps=gaps)

@@ -23,15 +23,15 @@ from ..runs.charts import layer
 from ..runs.report import render
 
 # %% auto #0
-__all__ = ['LONG', 'WITHOUT_KEY', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'shown', 'plain', 'when', 'step_line', 'life_lines',
-           'lake_sentence', 'sentences', 'to_plain', 'bars', 'unknown', 'picture', 'key_text', 'steps_table',
-           'lake_table', 'page']
+__all__ = ['LONG', 'WITHOUT_KEY', 'KINDS', 'LATE', 'LAKE', 'MOST', 'COLUMNS', 'value_text', 'json_value', 'when', 'step_line',
+           'life_lines', 'lake_sentence', 'sentences', 'to_plain', 'bars', 'unknown', 'picture', 'key_text',
+           'steps_table', 'lake_row_table', 'page']
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-009
 LONG = 60  # characters of a value that are shown
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     "A value as a person reads it: no null can be taken for a text, and no text for a null."
     if value is None:
         return "null"
@@ -47,16 +47,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #1dbbc1ec
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     "A value as JSON takes it: numbers that JSON cannot hold, times and bytes as text."
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: json_value(item) for name, item in value.items()}
     if isinstance(value, bytes):
         return value.hex()
     return str(value) if isinstance(value, Decimal) else value.isoformat()
@@ -85,8 +85,8 @@ def _later(step: RowChange, time: datetime | None) -> str:
 def _change_of(cell: Cell, is_new: bool) -> str:  # is_new: the row was not there
     "The change of one column."
     if is_new:
-        return f"{cell.column} {shown(cell.new)}"
-    return f"{cell.column} {shown(cell.old) if cell.is_known else '?'} → {shown(cell.new)}"
+        return f"{cell.column} {value_text(cell.new)}"
+    return f"{cell.column} {value_text(cell.old) if cell.is_known else '?'} → {value_text(cell.new)}"
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #78d866dd
 WITHOUT_KEY = tuple(keyless.meaning("U") for keyless in Keyless)
@@ -173,7 +173,7 @@ def to_plain(audit: RowAudit) -> dict[str, Any]:
     }
     steps = [asdict(step) for step in life.steps]
     facts = {"key": life.key, "steps": steps, "lake": lake, "begins": life.begins, "ends": audit.ends}
-    return plain({**facts, "words": life.words})
+    return json_value({**facts, "words": life.words})
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-023
 KINDS = {  # a step's meaning -> its mark: shape, colour
@@ -213,7 +213,7 @@ def _marks(life: RowLife) -> list[dict[str, Any]]:
     marks = []
     for step in life.steps:
         shape, colour = KINDS.get(step.meant, _OTHER)
-        words = next((f"{cell.column} → {shown(cell.new)}" for cell in step.cells), step.meant)
+        words = next((f"{cell.column} → {value_text(cell.new)}" for cell in step.cells), step.meant)
         text = words if len(words) < 28 else f"{words[:27]}…"
         ring = LATE if step.is_late else colour
         where = {"step": step.number, "lane": _lane(step), "text": text}
@@ -295,7 +295,7 @@ def picture(audit: RowAudit) -> Markup:  # SVG, no script
 # %% ../../notebooks/10_history/05_row_page.ipynb #d8d64807
 def key_text(key: Mapping[str, Any]) -> str:
     "A key in a line."
-    return ", ".join(f"{name}={shown(value)}" for name, value in key.items())
+    return ", ".join(f"{name}={value_text(value)}" for name, value in key.items())
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-031
 COLUMNS = ("step", "when", "what", "changes", "file", "row", "put", "in the lake since")
@@ -310,7 +310,7 @@ def _of_page(audit: RowAudit) -> dict[str, Any]:
         "key": key_text(audit.life.key),
         "lines": lines,
         "columns": [name for name in COLUMNS if any(line[name] != "" for line in lines)],
-        "lake": [{name: shown(value) for name, value in row.items()} for row in rows],
+        "lake": [{name: value_text(value) for name, value in row.items()} for row in rows],
         "verdict": {AGREES: Verdict.OK, OPEN: Verdict.NOTHING}.get(audit.verdict, Verdict.FAILED),
         "says": sentences(audit),
     }
@@ -321,7 +321,7 @@ def steps_table(audit: RowAudit) -> Markup:  # HTML
     return Markup(render("row_steps.html", life=_of_page(audit)))
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #febe0356
-def lake_table(audit: RowAudit) -> Markup:  # HTML
+def lake_row_table(audit: RowAudit) -> Markup:  # HTML
     "The lake's row as a table, for a notebook."
     return Markup(render("row_lake.html", life=_of_page(audit)))
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..changes.schema import FILE, ROW, in_python
+from ..changes.schema import FILE, ROW, python_value
 from ..errors import NoPast
 from .changelog import Changelog, held_by, how_read, open_changelog
 from .row import same
-from .small import is_small
+from .small import is_small_table
 from .small_feed import feed_between
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
 from ..lake.table import NEW, SAMPLE, open_lake, shown_row
@@ -23,18 +23,18 @@ from ..state.position import Position
 from ..state.registry import open_state
 
 # %% auto #0
-__all__ = ['changed_rows', 'changed_by']
+__all__ = ['changed_sample', 'changed_by']
 
 # %% ../../notebooks/10_history/16_sample.ipynb #61db1a60
 _KINDS = {"insert": "inserted", "delete": "deleted", "update_preimage": "updated"}
 
 
 def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:  # kind, values
-    columns = [[in_python(value) for value in rows[name]] for name in names]
+    columns = [[python_value(value) for value in rows[name]] for name in names]
     return zip(rows[CHANGE_TYPE].to_pylist(), (dict(zip(names, values)) for values in zip(*columns)))
 
 # %% ../../notebooks/10_history/16_sample.ipynb #f70de0c9
-def changed_rows(
+def changed_sample(
     changelog: Changelog,  # of the table, with the lake's position
     key: Sequence[str],  # () for a table that only gets inserts
     paths: Iterable[str],  # change files that the run has applied
@@ -73,7 +73,11 @@ def changed_by(
     "Rows that a run has changed, for its report. It never raises: the run is committed, and its verdict stands."
     try:
         changelog, key = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
-        return changed_rows(changelog, key, paths) if len(changelog.files) <= _FILES and is_small(changelog) else []
+        return (
+            changed_sample(changelog, key, paths)
+            if len(changelog.files) <= _FILES and is_small_table(changelog)
+            else []
+        )
     except Exception:
         return []
 

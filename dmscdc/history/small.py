@@ -23,19 +23,19 @@ from dmscdc.changes.schema import (
     ROW,
     Column,
     Schema,
-    arrow_type,
+    decode_dictionaries,
     from_stored,
-    in_python,
+    lake_arrow_type,
     lake_damage,
     open_lake_file,
     open_raw,
-    plain,
+    python_value,
     read_raw,
 )
 from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
-from .changelog import Changelog, changelog_files, held_by, hidden_rows, lost_of
+from .changelog import Changelog, applied_but_gone, changelog_files, held_by, hidden_rows
 from dmscdc.history.clock import (
     NO_EQUAL,
     NO_INSERT,
@@ -49,7 +49,7 @@ from dmscdc.history.clock import (
     committed_at,
 )
 from .lookup import KeyIndex, Query, plain_key
-from .row import RawChange, Row, after, find_rows, in_order
+from .row import RawChange, Row, after, find_rows, in_sequence
 from ..lake.table import Commit, LakeTable, PlainFile, lake_columns
 from ..landing.files import RawFile
 from ..state.position import Position
@@ -58,14 +58,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['SMALL', 'is_small', 'rows_of', 'without_rows', 'commit_times', 'applicable', 'named_keys', 'State', 'key_states',
-           'stored', 'with_file', 'table_then', 'lake_table', 'is_small_lake', 'left_by', 'known_then']
+__all__ = ['SMALL', 'is_small_table', 'counted_rows', 'without_rows', 'commit_times', 'applicable', 'named_keys', 'KeyStep',
+           'key_states', 'with_columns', 'with_file', 'table_then', 'read_lake', 'is_small_lake', 'left_by',
+           'known_then']
 
 # %% ../../notebooks/10_history/07_small.ipynb #fa90410c
 SMALL = 256 << 20  # bytes of all rows before compression
 
 
-def is_small(
+def is_small_table(
     changelog: Changelog,
     limit: int = SMALL,
 ) -> bool:
@@ -73,20 +74,20 @@ def is_small(
     return sum(file.size for file in changelog.files) <= limit and changelog_files(changelog).bytes <= limit
 
 # %% ../../notebooks/10_history/07_small.ipynb #53342ce4
-def rows_of(
+def counted_rows(
     changelog: Changelog,
     file: RawFile,
     schema: Schema,  # the source's columns, as `changelog_files` has them
 ) -> pa.Table:  # Op and those columns that the file carries, in the lake's types, and _cdc_row
     "The rows of a file that count. Raises `Unreadable`, which names the row."
-    raw = plain(read_raw(open_raw(changelog.urls[file.path], file.path), file.path))
+    raw = decode_dictionaries(read_raw(open_raw(changelog.urls[file.path], file.path), file.path))
     carried = tuple(column for column in (Column(OP, "string"), *schema) if column.name in raw.column_names)
     rows = pa.table({**lake_values(raw, carried, file.path), ROW: pa.array(range(raw.num_rows), pa.int64())})
     return without_rows(rows, changelog.hidden.get(file.path, ()))
 
 # %% ../../notebooks/10_history/07_small.ipynb #7aa3972e
 def without_rows(
-    rows: pa.Table,  # of `rows_of`
+    rows: pa.Table,  # of `counted_rows`
     numbers: Iterable[int],
 ) -> pa.Table:
     "The rows of a file but some."
@@ -95,7 +96,7 @@ def without_rows(
 
 # %% ../../notebooks/10_history/07_small.ipynb #888108c8
 def commit_times(
-    rows: pa.Table,  # of `rows_of`
+    rows: pa.Table,  # of `counted_rows`
     file: RawFile,
     clock: CommitClock,
 ) -> list[datetime | None]:  # of each row
@@ -124,7 +125,7 @@ def _committed_by(
 
 # %% ../../notebooks/10_history/07_small.ipynb #c2ee648a
 def applicable(
-    rows: pa.Table,  # of `rows_of`
+    rows: pa.Table,  # of `counted_rows`
     key: Sequence[str],
     is_load: bool,
     has_images: bool = False,  # of all columns, by which an update or delete of a table without a key finds its row
@@ -163,13 +164,13 @@ def named_keys(
         for names in (key, images):
             if not set(names) <= set(rows.column_names):
                 continue
-            for values in zip(*[[in_python(value) for value in rows[name]] for name in names]):
+            for values in zip(*[[python_value(value) for value in rows[name]] for name in names]):
                 if None not in values:
                     keys.setdefault(tuple(map(plain_key, values)), dict(zip(key, values)))
     return list(keys.values())
 
 # %% ../../notebooks/10_history/07_small.ipynb #aaa3d20f
-class State(NamedTuple):
+class KeyStep(NamedTuple):
     "A change of a key, and the row before and after it; None: there is none."
 
     change: RawChange
@@ -195,7 +196,7 @@ def key_states(
     rows: Iterable[RawChange],  # of one key
     number: int,  # of the load
     clock: CommitClock,
-) -> list[State]:
+) -> list[KeyStep]:
     "The changes of a key in order, applied one after the other."
     rows = [row for row in rows if row.op in OPS]
     changes = [row for row in rows if not row.file.is_load]
@@ -204,13 +205,13 @@ def key_states(
     sequence = clock.sequence if clock.sequence and all(numbered) else ""
     row = Row()
     states = []
-    for change in in_order(rows, sequence):
+    for change in in_sequence(rows, sequence):
         before, row = row, after(row, change)
-        states.append(State(change, before.values, row.values, number, sequence))
+        states.append(KeyStep(change, before.values, row.values, number, sequence))
     return states
 
 # %% ../../notebooks/10_history/07_small.ipynb #b7417fb0
-def stored(
+def with_columns(
     rows: pa.Table,
     columns: pa.Schema,
 ) -> pa.Table:
@@ -237,7 +238,7 @@ def table_then(
 # %% ../../notebooks/10_history/07_small.ipynb #9f30d406
 def _read(changelog: Changelog, files: ChangeFiles) -> dict[RawFile, pa.Table]:
     "The rows of all files."
-    return {file: rows_of(changelog, file, files.schema) for file in changelog.files}
+    return {file: counted_rows(changelog, file, files.schema) for file in changelog.files}
 
 # %% ../../notebooks/10_history/07_small.ipynb #afc13d45
 def _table(
@@ -250,7 +251,7 @@ def _table(
     telling: Container[str],  # paths of the change files that have them all
 ) -> tuple[pa.Table, Counter[str]]:  # the table after all these rows; how many were not applied, by reason
     "Apply the rows."
-    source = [(column.name, arrow_type(column.type)) for column in files.schema]
+    source = [(column.name, lake_arrow_type(column.type)) for column in files.schema]
     columns = pa.schema([*source, (FILE, pa.string()), (ROW, pa.int64())])
     divided = {file: applicable(part, key, file.is_load, file.path in telling) for file, part in rows.items()}
     applied = {file: part for file, (part, _) in divided.items()}
@@ -278,7 +279,7 @@ def _with_key(
             replayed[change.file].add(change.row)
     # load rows that no change names stay columns of Arrow
     unchanged = [(file, without_rows(applied[file], replayed[file])) for file in changelog.load]
-    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in unchanged]
+    parts = [with_columns(with_file(changelog, file, rows), columns) for file, rows in unchanged]
     ends = [state for changes in lives for state in key_states(changes, changelog.number, clock)[-1:]]
     changed = [{**end.after, FILE: end.change.name, ROW: end.change.row} for end in ends if end.after is not None]
     return pa.concat_tables([*parts, pa.Table.from_pylist(changed, columns)])
@@ -291,7 +292,7 @@ def _without_key(
     columns: pa.Schema,
 ) -> tuple[pa.Table, int]:  # the table after all these rows; updates and deletes that met no equal row
     "Each inserted row, but those that updates and deletes take: of equal rows the first."
-    parts = [stored(with_file(changelog, file, rows), columns) for file, rows in applied.items()]
+    parts = [with_columns(with_file(changelog, file, rows), columns) for file, rows in applied.items()]
     rows = pa.concat_tables([columns.empty_table(), *parts])
     ops = [op for file, part in applied.items() for op in (["I"] * len(part) if file.is_load else part[OP].to_pylist())]
     if not {"U", "D"} & {*ops}:
@@ -328,13 +329,13 @@ def _lives(
     return [[row for row in rows if row.row in numbers.get(row.file, ())] for rows in matches.rows]
 
 # %% ../../notebooks/10_history/07_small.ipynb #83ed7154
-def lake_table(
+def read_lake(
     schema: Schema,  # the source's columns
     files: Iterable[PlainFile],
     limit: int | None = None,  # rows; None for all
 ) -> pa.Table:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of a lake's files. Raises `LakeDamaged`."
-    columns = pa.schema([(column.name, arrow_type(column.type)) for column in lake_columns(schema)])
+    columns = pa.schema([(column.name, lake_arrow_type(column.type)) for column in lake_columns(schema)])
     parts = [columns.empty_table()]
     rows = 0
     for file in files:
@@ -371,7 +372,7 @@ def is_small_lake(
         plain_lake = lake.plain(number)
         ends = [open_lake_file(file.url, file.rows).metadata for file in plain_lake[1]] if plain_lake else []
     except (CommitConflict, FilesGone, FileNotFoundError):
-        return is_small(line(), limit)
+        return is_small_table(line(), limit)
     sizes = (end.row_group(i).total_byte_size for end in ends for i in range(end.num_row_groups))
     return plain_lake is not None and sum(sizes) <= limit
 
@@ -394,7 +395,7 @@ def left_by(
         changelog = line()
     # rows that had been put aside then were not in the table
     line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
-    if missing := lost_of(changelog, position):
+    if missing := applied_but_gone(changelog, position):
         raise NoPast("; ".join(missing))
     rows = of_files(line_then, commit.key).rows
     return AsOf(rows, words, "the files that the commit had applied", line_then.begins, line_then.gaps)
@@ -409,7 +410,7 @@ def known_then(
 
     def of_lake(commit: Commit) -> pa.Table:
         plain_lake = lake.plain(number)
-        rows = lake_table(commit.schema, plain_lake[1] if plain_lake else ())
+        rows = read_lake(commit.schema, plain_lake[1] if plain_lake else ())
         return rows.filter(pc.not_equal(rows[OP], "D")).drop_columns([OP])
 
     return left_by(lake, number, line, of_lake, table_then)

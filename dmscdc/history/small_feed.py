@@ -15,20 +15,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..changes.read import ChangeFiles
-from ..changes.schema import FILE, ROW, Schema, arrow_type
+from ..changes.schema import FILE, ROW, Schema, lake_arrow_type
 from ..errors import Refused
 from .changelog import Changelog, changelog_files
 from .clock import CommitClock, clock_of, committed_at
 from .lookup import KeyIndex, Query
 from .row import Matches, RawChange, find_rows, same
 from dmscdc.history.small import (
-    State,
+    KeyStep,
     applicable,
     commit_times,
+    counted_rows,
     key_states,
     named_keys,
-    rows_of,
-    stored,
+    with_columns,
     with_file,
     without_rows,
 )
@@ -53,11 +53,11 @@ def _rows(
     line: Changelog,
     fresh: Mapping[RawFile, frozenset[int] | None],
     files: ChangeFiles,
-) -> dict[RawFile, pa.Table]:  # of each file, as `rows_of`
+) -> dict[RawFile, pa.Table]:  # of each file, as `counted_rows`
     "The rows that the reader has not had."
     rows = {}
     for file, numbers in fresh.items():
-        rows[file] = rows_of(line, file, files.schema)
+        rows[file] = counted_rows(line, file, files.schema)
         if numbers is not None:
             fresh_numbers = pa.array(sorted(numbers), pa.int64())
             rows[file] = rows[file].filter(pc.is_in(rows[file][ROW], value_set=fresh_numbers))
@@ -65,9 +65,9 @@ def _rows(
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #fb31c701
 def _full(
-    states: Sequence[State],
+    states: Sequence[KeyStep],
     is_new: Sequence[bool],  # for each of them
-) -> Sequence[State]:
+) -> Sequence[KeyStep]:
     "From the first new change on, without what a resumed task has sent again."
     if True not in is_new:
         return ()
@@ -77,7 +77,7 @@ def _full(
     return [state for previous, state in pairs if not (previous and _is_again(previous, state))]
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #13f43932
-def _is_again(previous: State, state: State) -> bool:
+def _is_again(previous: KeyStep, state: KeyStep) -> bool:
     "The same sequence as the change before, and no change."
     if not state.digits or previous.digits != state.digits:
         return False
@@ -96,17 +96,17 @@ def _is_same(
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #923620dc
 def _net(
-    earlier: Sequence[State],  # of the changes that the reader has
-    states: Sequence[State],
+    earlier: Sequence[KeyStep],  # of the changes that the reader has
+    states: Sequence[KeyStep],
     names: Sequence[str],  # the source's columns
-) -> Sequence[State]:
+) -> Sequence[KeyStep]:
     "One change, or none for a row that is the same."
     change = states[-1]._replace(before=earlier[-1].after if earlier else None)
     return [] if _is_same(change.before, change.after, names) else [change]
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #dc141bbe
 def _images(
-    state: State,
+    state: KeyStep,
     key: Sequence[str],
     clock: CommitClock,
 ) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def _images(
 def _inserts(
     line: Changelog,
     file: RawFile,
-    rows: pa.Table,  # of `rows_of`
+    rows: pa.Table,  # of `counted_rows`
     clock: CommitClock,
     columns: pa.Schema,
 ) -> pa.Table:  # of the feed
@@ -138,7 +138,7 @@ def _inserts(
     times = pa.array(commit_times(rows, file, clock), columns.field(COMMIT_TIME).type)
     rows = with_file(line, file, rows).append_column(CHANGE_TYPE, pa.repeat("insert", rows.num_rows))
     rows = rows.append_column(PLACE, pc.binary_join_element_wise(start, numbers, "")).append_column(COMMIT_TIME, times)
-    return stored(rows, columns)
+    return with_columns(rows, columns)
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #a3532cb7
 def _keyed_rows(
@@ -177,7 +177,7 @@ def _key_feed(
     net: bool,
     clock: CommitClock,
     names: Sequence[str],  # of the feed
-) -> Sequence[State]:
+) -> Sequence[KeyStep]:
     "What is told of a key."
     number = between.line.number
     states = key_states(changes, number, clock)
@@ -217,7 +217,7 @@ def _reloaded(between: Span, key: Sequence[str]) -> Feed:
             ),
         }
         rows = pa.table({name: value.cast(columns.field(name).type) for name, value in values.items()})
-        parts.append(stored(rows, columns))
+        parts.append(with_columns(rows, columns))
     return Feed(pa.concat_tables(parts).sort_by(_ORDER), between, True, line.gaps, {}, len(pairs), types)
 
 
@@ -240,7 +240,7 @@ def _types(schema: Schema) -> dict[str, str]:
 # %% ../../notebooks/10_history/12_small_feed.ipynb #181cd514
 def _columns(types: Mapping[str, str]) -> pa.Schema:
     "The same for Arrow."
-    return pa.schema([(name, arrow_type(kind)) for name, kind in types.items()])
+    return pa.schema([(name, lake_arrow_type(kind)) for name, kind in types.items()])
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #1616c7d8
 def feed_between(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..changes.quarantine import read_aside
 from ..changes.read import ChangeFiles, check_key
 from ..errors import NoFeed, Refused
-from .changelog import Changelog, changelog_files, equal_images, held_by, is_same_base, lost_of
+from .changelog import Changelog, applied_but_gone, changelog_files, equal_images, held_by, is_same_base
 from ..landing.files import RawFile, change_order, day_before, for_shell
 from ..state.position import Position, checksum, reload_name, reread
 from ..storage.filesystem import fs_and_path
@@ -76,7 +76,10 @@ def _whole(
     "The files that a position holds. Raises `NoFeed` if one of them is gone."
     line = held_by(changelog, position)
     lost = [file.path for file in position.base_files if file not in changelog.load]
-    missing = [*lost_of(changelog, position), *[f"{changelog.table}: {path} of the load is gone" for path in lost[:1]]]
+    missing = [
+        *applied_but_gone(changelog, position),
+        *[f"{changelog.table}: {path} of the load is gone" for path in lost[:1]],
+    ]
     if words := [*missing, *changelog.gaps[: not changelog.is_whole]]:
         raise NoFeed(f"{'; '.join(words)}. Bring it back, name the folder it was moved to (--archive), or start again")
     return line

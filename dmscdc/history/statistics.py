@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from ..changes.schema import OP, open_raw, read_raw, statistics
 from ..errors import Refused, Verdict
 from ..landing.files import RawFile, TableRef
-from ..runs.charts import seconds_of
+from ..runs.charts import timestamp_of
 from ..runs.log import RunLog, records
 from ..runs.store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['NAMES', 'arrivals', 'busiest', 'spread', 'operations', 'delays']
+__all__ = ['NAMES', 'arrivals', 'busiest', 'spread', 'operation_mix', 'delays']
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-007
 def arrivals(
@@ -74,7 +74,7 @@ def _operations(url: str) -> dict[str, int]:
     return {NAMES.get(row["values"], str(row["values"])): row["counts"] for row in counts.to_pylist()}
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-011
-def operations(
+def operation_mix(
     urls: Mapping[str, str],  # where each file can be read as Parquet, by path; of CSV, `ReadableUrls`
     files: Sequence[RawFile],  # change files of a table
     limit: int = 100,  # files that are read
@@ -127,7 +127,7 @@ def delays(
                 continue
             path, end = file["path"], line["end"]
             commit = _oldest(landing.url(ref, path), column) if column and landing else None
-            lag = seconds_of(end) - (commit or RawFile(path, 0, 0.0).stamp.timestamp())
+            lag = timestamp_of(end) - (commit or RawFile(path, 0, 0.0).stamp.timestamp())
             since = "commit" if commit else "closing"
             waits.append({"run": line["run"], "end": end, "path": path, "lag": lag, "since": since})
     return waits

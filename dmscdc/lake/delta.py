@@ -15,7 +15,7 @@ from ..changes.read import quoted
 from ..changes.schema import ROW
 from ..errors import Refused
 from .delta_log import DeltaLog
-from .open import Newest, OwnFiles, Version, session_settings
+from .open import FormatCommit, Newest, OwnFiles, session_settings
 from .outcome import MergeSource
 from .table import Transaction
 from ..storage.filesystem import is_bucket, spark_url
@@ -42,7 +42,7 @@ def _told(
 def version_from(
     number: int,  # of the log's file
     content: str,
-) -> Version:
+) -> FormatCommit:
     "A version from its file in the log."
     lines = [json.loads(line) for line in content.split("\n") if line.strip()]  # a value may hold other line breaks
     kinds = [feature for line in lines for feature in line.get("protocol", {}).get("writerFeatures", ())]
@@ -63,7 +63,7 @@ def version_from(
     goes_to = None if restored is None else int(restored)
     schemas = [line["metaData"]["schemaString"] for line in lines if line.get("metaData", {}).get("schemaString")]
     columns = tuple(field["name"] for text in schemas for field in json.loads(text)["fields"])
-    return Version(
+    return FormatCommit(
         number, info.get("userMetadata") or "", operation, changes, files, size if files else 0, goes_to, columns
     )
 
@@ -111,7 +111,7 @@ class DeltaTable(OwnFiles):
                 f"--conf {_STORE}=io.delta.storage.S3DynamoDBLogStore"
             )
 
-    def versions(self) -> Iterator[Version]:
+    def versions(self) -> Iterator[FormatCommit]:
         names = self.store.list(f"{self.place}/_delta_log")
         log = {int(match[1]): name for name in names if (match := _ENTRY.search(name))}
         number: int | None = max(log, default=None)

@@ -22,7 +22,7 @@ from ..storage.filesystem import client, is_bucket, split_url
 
 # %% auto #0
 __all__ = ['hive_type', 'hive_columns', 'CatalogEntry', 'mark_of', 'entry_of', 'table_input', 'partition_input', 'laid_over',
-           'is_behind', 'place_of', 'find_entry', 'make_database', 'check_ours', 'drop_entry', 'send', 'sync',
+           'is_behind', 'glue_table', 'find_entry', 'make_database', 'check_ours', 'drop_entry', 'send', 'sync',
            'SyncResult', 'sync_table']
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #cell-007
@@ -248,7 +248,7 @@ class _GlueTable:
         return {"DatabaseName": self.database, "TableName": self.name}
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #e1eb9870
-def place_of(
+def glue_table(
     address: str,  # glue:DATABASE or glue:DATABASE?create
     table: TableRef,
     glue: Any = None,  # the client; created if None
@@ -508,7 +508,7 @@ class SyncResult:
 # %% ../../notebooks/07_lake/04_glue.ipynb #a8d877cd
 def _sync_glue(address: str, entry: CatalogEntry, folders_at: Callable) -> str:  # "": nothing had to be done
     "Sync one entry; returns what was done in Glue."
-    place = place_of(address, entry.table)
+    place = glue_table(address, entry.table)
     did = sync(place, entry, folders_at)
     return f"{place}: {', '.join(did)}" if did else ""
 

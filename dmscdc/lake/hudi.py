@@ -17,7 +17,7 @@ from ..changes.fold import HIVE_NULL
 from ..changes.read import quoted
 from ..changes.schema import FILE, NO_OP, ROW
 from ..errors import FormatMissing, Refused
-from .open import Newest, OpenTable, Version
+from .open import FormatCommit, Newest, OpenTable
 from .outcome import GONE, MergeSource, changed
 from .parquet.journal import name_prefix
 from .table import Commit, Transaction, frame_as_stored, stored_columns
@@ -40,7 +40,7 @@ _NOTE, _AFTER = "dmscdc.note", "dmscdc.after"  # our note, and the commit from w
 def version_from(
     instant: str,  # when the action began
     content: bytes,  # of its file
-) -> tuple[Version, str]:  # and the commit it was planned from; "" if it does not say
+) -> tuple[FormatCommit, str]:  # and the commit it was planned from; "" if it does not say
     "A version from its file in the timeline."
     try:
         from fastavro import reader
@@ -55,17 +55,17 @@ def version_from(
     size = sum(stat["totalWriteBytes"] or 0 for stat in stats)
     fields = json.loads(extra.get("schema") or "{}").get("fields", ())  # in Avro
     columns = tuple(field["name"] for field in fields)
-    version = Version(
+    version = FormatCommit(
         instant, extra.get(_NOTE, ""), operation, operation not in _SAME_ROWS, files, size, columns=columns
     )
     return version, extra.get(_AFTER, "")
 
 # %% ../../notebooks/07_lake/10_hudi.ipynb #f41b2812
 def in_place(
-    versions: Iterator[tuple[Version, str]],  # newest first
-) -> Iterator[Version]:
+    versions: Iterator[tuple[FormatCommit, str]],  # newest first
+) -> Iterator[FormatCommit]:
     "The versions; one that was planned from another than the one before it has lost its note."
-    newer: list[tuple[Version, str]] = []  # until the commit before them is known
+    newer: list[tuple[FormatCommit, str]] = []  # until the commit before them is known
     for version, after in versions:
         # No commit of Hudi fails where the table has moved on. So a commit says which one it was planned from, and
         # counts for nothing where that is not the one before it.
@@ -130,7 +130,7 @@ class HudiTable(OpenTable):
         complete = [name for name in self.store.list(self.staging_folder) if name.endswith("/whole.json")]
         return f"{complete[-1].rpartition('/')[0]}/new" if complete else self.place
 
-    def _commits(self) -> Iterator[tuple[Version, str]]:
+    def _commits(self) -> Iterator[tuple[FormatCommit, str]]:
         "All commits of the timeline, newest first."
         names = self.store.list(f"{self._holder()}/.hoodie/timeline")
         instants = sorted((match[2], match[1], name) for name in names if (match := _DONE.search(name)))
@@ -138,9 +138,9 @@ class HudiTable(OpenTable):
             yield version_from(instant, self.store.read(name))
         for name in [] if instants else reversed(self.store.list(f"{self.place}/.hoodie")):
             if match := _OLD.search(name):
-                yield Version(match[1], "", f"{match[2]}, by a Hudi before 1.0", True), ""
+                yield FormatCommit(match[1], "", f"{match[2]}, by a Hudi before 1.0", True), ""
 
-    def versions(self) -> Iterator[Version]:
+    def versions(self) -> Iterator[FormatCommit]:
         return in_place(self._commits())
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ..changes.read import quoted
 from ..changes.schema import Column, Schema
 from ..errors import CatalogError, Refused, UnsupportedStore
-from .glue import check_ours, drop_entry, find_entry, make_database, place_of
+from .glue import check_ours, drop_entry, find_entry, glue_table, make_database
 from .iceberg_log import IcebergFiles, IcebergLog
-from .open import Newest, Version, session_settings
+from .open import FormatCommit, Newest, session_settings
 from .outcome import MergeSource
 from .table import Commit, Transaction
 from ..landing.files import TableRef
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from dmscdc.lake.glue import _GlueTable
 
 # %% auto #0
-__all__ = ['version_from', 'versions_of', 'without_bounds', 'IcebergTable']
+__all__ = ['version_from', 'snapshot_commits', 'without_bounds', 'IcebergTable']
 
 # %% ../../notebooks/07_lake/09_iceberg.ipynb #50961bd9
 _METADATA = re.compile(r"/metadata/v(\d+)(\.gz)?\.metadata\.json$")
 _NOTE = "dmscdc"  # the property of a snapshot; and the tag of the one that is our newest commit
 
 
-def version_from(snapshot: dict[str, Any]) -> Version:
+def version_from(snapshot: dict[str, Any]) -> FormatCommit:
     "A version from a snapshot in the metadata."
     summary = snapshot.get("summary", {})
     number = lambda name: int(summary.get(name, 0))
     added, removed = number("added-data-files"), number("deleted-data-files")
     files = {"rewritten": removed, "added": added, "removed": removed, "kept": number("total-data-files") - added}
     operation, size = summary.get("operation", ""), number("added-files-size")
-    return Version(snapshot["snapshot-id"], summary.get(_NOTE, ""), operation, operation != "replace", files, size)
+    return FormatCommit(snapshot["snapshot-id"], summary.get(_NOTE, ""), operation, operation != "replace", files, size)
 
 # %% ../../notebooks/07_lake/09_iceberg.ipynb #d5e3d296
-def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
+def snapshot_commits(metadata: dict[str, Any]) -> Iterator[FormatCommit]:
     "The versions that were a table's, from the current one on, which tells the columns of now."
     schemas = {snapshot["schema-id"]: snapshot for snapshot in metadata.get("schemas") or ()}
     columns = tuple(
@@ -70,7 +70,7 @@ def versions_of(metadata: dict[str, Any]) -> Iterator[Version]:
     tagged = snapshots.get((metadata.get("refs") or {}).get(_NOTE, {}).get("snapshot-id"))
     if top and tagged and tagged["snapshot-id"] not in yielded:  # upkeep has expired what lay between
         rows = [snapshot.get("summary", {}).get("total-records") for snapshot in (top, tagged)]
-        yield Version(top["snapshot-id"], "", "and others that are expired", rows[0] != rows[1])
+        yield FormatCommit(top["snapshot-id"], "", "and others that are expired", rows[0] != rows[1])
         yield version_from(tagged)
 
 # %% ../../notebooks/07_lake/09_iceberg.ipynb #25a8e1b0
@@ -111,7 +111,7 @@ class IcebergTable(IcebergFiles):
                     f"{table}: an Iceberg table in a bucket is kept in Glue, and no database is set. "
                     f"Set one in dmscdc.toml: {_EXAMPLE}"
                 )
-            self.entry, self.hive_storage = place_of(catalog, table), "iceberg"
+            self.entry, self.hive_storage = glue_table(catalog, table), "iceberg"
             parts = [self.entry.database, self.entry.name]
         self.catalog = f"dmscdc_{hashlib.sha256(f'{self.root} {catalog}'.encode()).hexdigest()[:8]}"
         self.name = ".".join(map(quoted, parts))
@@ -162,14 +162,14 @@ class IcebergTable(IcebergFiles):
         "The properties that columns of floating point need."
         return {name: value for column in schema for name, value in without_bounds(column).items()}
 
-    def versions(self) -> Iterator[Version]:
+    def versions(self) -> Iterator[FormatCommit]:
         metadata = self._metadata()
         if (version := metadata.get("format-version", 2)) > 2:
             raise Refused(
                 f"{self.table}: another program has upgraded the table to version {version} of Iceberg's format, and "
                 "dmscdc writes version 2. Load it again into another place: dmscdc init --lake …"
             )
-        return versions_of(metadata)
+        return snapshot_commits(metadata)
 
     def _named(self, spark: SparkSession) -> str:
         "The table's name in a session, which gets the catalogue."

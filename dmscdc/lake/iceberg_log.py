@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..changes.schema import FILE, ROW, Column, Schema, arrow_type
+from ..changes.schema import FILE, ROW, Column, Schema, lake_arrow_type
 from ..errors import AlreadyExists, LeftToFormat, LostRows
 from .open import FormatLog, Newest, OwnFiles, from_note, overtaken, packed
 from .parquet.journal import Entry, LakeFile
@@ -315,7 +315,7 @@ class IcebergLog(FormatLog):
         "The files of the table, and a change to it."
         fields_by_name = {data_file.name: data_file for data_file in table.metadata.schema().fields}
         fields = [fields_by_name.get(key) for key in newest.commit.key or (FILE, ROW)]
-        kinds = {column.name: arrow_type(column.type) for column in newest.commit.schema}
+        kinds = {column.name: lake_arrow_type(column.type) for column in newest.commit.schema}
         self.kinds = [kinds[name] for name in self.partition]
         files, fixed = [], set()
         for task in table.scan().plan_files():

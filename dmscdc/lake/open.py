@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['to_note', 'packed', 'from_note', 'Version', 'Newest', 'newest_of', 'overtaken', 'OpenCommit', 'session_settings',
+__all__ = ['to_note', 'packed', 'from_note', 'FormatCommit', 'Newest', 'newest_of', 'overtaken', 'OpenCommit', 'session_settings',
            'FormatAdapter', 'OpenTable', 'OwnFiles', 'FormatLog']
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0aba6276
@@ -87,7 +87,7 @@ def from_note(
 
 # %% ../../notebooks/07_lake/05_open.ipynb #4beaa59c
 @dataclass(frozen=True)
-class Version:
+class FormatCommit:
     "A commit of the format."
 
     id: Any  # the format's own
@@ -104,20 +104,20 @@ class Version:
 class Newest:
     "Our newest commit in a table."
 
-    version: Version
+    version: FormatCommit
     commit: Commit
     attempt: str
-    top: Version  # the table's newest version, ours or not
-    foreign: tuple[Version, ...]  # newer versions of others that changed rows
+    top: FormatCommit  # the table's newest version, ours or not
+    foreign: tuple[FormatCommit, ...]  # newer versions of others that changed rows
     gone: tuple[str, ...] = ()  # columns of our commit that the table does not have any more
 
 # %% ../../notebooks/07_lake/05_open.ipynb #fdacd3e6
 def newest_of(
-    versions: Iterator[Version],  # newest first
+    versions: Iterator[FormatCommit],  # newest first
 ) -> Newest | None:
     "The newest version with a note of ours."
-    foreign: list[Version] = []
-    top: Version | None = None
+    foreign: list[FormatCommit] = []
+    top: FormatCommit | None = None
     columns: tuple[str, ...] = ()  # as the newest version that tells them has them
     for version in versions:
         top = top or version
@@ -208,7 +208,7 @@ class FormatAdapter(Protocol):
     location: str  # the same, as others open it
 
     @abstractmethod
-    def versions(self) -> Iterator[Version]:
+    def versions(self) -> Iterator[FormatCommit]:
         "Versions from the newest on, as far back as the format knows them."
 
     @abstractmethod
@@ -235,7 +235,7 @@ class OpenTable(FormatAdapter):
         self.table, self.store, self.place = table, open_store(lake), folder or f"{table.schema}/{table.name}"
         self.location = self.store.path(self.place)
         self.staging_folder = f"_dmscdc/{self.place}/aside"
-        self.known: dict[int, tuple[Version, Commit]] = {}  # commits that were looked up
+        self.known: dict[int, tuple[FormatCommit, Commit]] = {}  # commits that were looked up
 
     # What a format adds
 
@@ -272,7 +272,7 @@ class OpenTable(FormatAdapter):
         newest = self.newest()
         return newest.commit if newest else None
 
-    def _find(self, number: int) -> tuple[Version, Commit]:
+    def _find(self, number: int) -> tuple[FormatCommit, Commit]:
         "A commit by its number. Raises `LookupError`."
         for version in self.versions() if number not in self.known else ():
             if facts := from_note(version.note):
@@ -383,7 +383,7 @@ class OpenTable(FormatAdapter):
             return self._rows(spark, newest.top, newest.commit)
         return self._rows(spark, *self._find(number or 0))
 
-    def _rows(self, spark: SparkSession, version: Version, commit: Commit) -> DataFrame:
+    def _rows(self, spark: SparkSession, version: FormatCommit, commit: Commit) -> DataFrame:
         "The rows of a commit, with the lake's columns."
         rows = frame_from_stored(self.frame(spark, version.id), commit.op_column)
         return as_wanted(rows, commit.schema)  # a format may have fewer types

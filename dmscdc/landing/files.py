@@ -24,8 +24,8 @@ from ..errors import LandingUnreachable, NotADmsName, steers
 # %% auto #0
 __all__ = ['SEGMENTS', 'OURS', 'WHOLE_ROWS', 'NO_NAME', 'UNFOLLOWED', 'is_sound', 'printable', 'TableRef', 'for_shell', 'DmsName',
            'parse_name', 'is_transactions', 'RawFile', 'change_order', 'day_before', 'Listing', 'classify',
-           'is_no_file', 'Landing', 'Place', 'FolderLanding', 'first_deep', 'too_deep', 'holds_dms', 'describe_empty',
-           'landing_command']
+           'is_no_file', 'Landing', 'LandingPlace', 'FolderLanding', 'first_deep', 'too_deep', 'holds_dms',
+           'describe_empty', 'landing_command']
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-008
 def is_sound(name: str) -> bool:
@@ -393,7 +393,7 @@ class Landing(Protocol):
         ...
 
     @property
-    def places(self) -> Sequence[Place]:  # that it consists of
+    def places(self) -> Sequence[LandingPlace]:  # that it consists of
         ...
 
     @property
@@ -425,7 +425,7 @@ class Landing(Protocol):
         ...
 
 # %% ../../notebooks/02_landing/01_files.ipynb #e6ac618c
-class Place(Landing, Protocol):
+class LandingPlace(Landing, Protocol):
     "One folder or bucket."
 
     deep: list[str]  # a file of DMS of each folder that is no table, but has some too deep

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ..errors import LandingContradicts
-from .files import Listing, Place, TableRef
+from .files import LandingPlace, Listing, TableRef
 
 # %% auto #0
 __all__ = ['places_of', 'JoinedLanding']
@@ -31,11 +31,11 @@ def _way(outer: str, inner: str) -> str:  # "" where it does not lie in it
 class JoinedLanding:
     "A landing in several places. Counters and lists are those of all of them."
 
-    def __init__(self, places: Sequence[Place]):  # opened
+    def __init__(self, places: Sequence[LandingPlace]):  # opened
         self.places = tuple(places)
         roots = [str(place.root) for place in self.places]
         self._inside = {root: [way for other_root in roots if (way := _way(root, other_root))] for root in roots}
-        self._found: dict[TableRef, dict[str, Place]] = {}  # where files lie, by path
+        self._found: dict[TableRef, dict[str, LandingPlace]] = {}  # where files lie, by path
 
     root = property(lambda self: " and ".join(str(one.root) for one in self.places), doc="All places, in words.")
     listings = property(lambda self: sum(one.listings for one in self.places))
@@ -46,7 +46,7 @@ class JoinedLanding:
         lambda self: {folder: why for one in self.places for folder, why in one.odd.items() if self._owns(one, folder)}
     )
 
-    def _owns(self, place: Place, path: str) -> bool:  # below the place
+    def _owns(self, place: LandingPlace, path: str) -> bool:  # below the place
         "Whether a path of a place does not lie in another place."
         return not any(f"{path}/".startswith(f"{way}/") for way in self._inside[str(place.root)])
 
@@ -71,7 +71,7 @@ class JoinedLanding:
                 f"{table}: load files lie in {' and in '.join(loads)}, and which of them the table begins with cannot "
                 "be told. Move one of them out of the landing"
             )
-        where: dict[str, Place] = {}
+        where: dict[str, LandingPlace] = {}
         for place, listing in listings:
             for file in chain(listing.load, listing.changes):
                 if file.path in where:

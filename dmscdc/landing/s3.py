@@ -24,8 +24,8 @@ from dmscdc.landing.files import (
     OURS,
     FolderLanding,
     Landing,
+    LandingPlace,
     Listing,
-    Place,
     RawFile,
     TableRef,
     classify,
@@ -401,7 +401,7 @@ class BucketLanding:
         return describe_empty(self.root, [file.path for file in files], has_more=page.get("IsTruncated", False))
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-048
-_LANDINGS: dict[str, Callable[[str], Place]] = {
+_LANDINGS: dict[str, Callable[[str], LandingPlace]] = {
     "folder": FolderLanding,
     "s3": BucketLanding,
     "s3a": BucketLanding,

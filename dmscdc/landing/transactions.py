@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 
 from ..errors import BadSetting, Unreadable
-from .files import Place, RawFile, TableRef, day_before, is_sound
+from .files import LandingPlace, RawFile, TableRef, day_before, is_sound
 from .s3 import Landing, open_landing
 from ..storage.filesystem import fs_and_path, is_bucket, new_fs_and_path
 
 # %% auto #0
-__all__ = ['Tallies', 'Transactions', 'transactions_from', 'divide', 'Done', 'change_name', 'Routed', 'waiting', 'route']
+__all__ = ['Tallies', 'Transactions', 'transactions_from', 'divide', 'Done', 'name_in_landing', 'Routed', 'waiting', 'route']
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #37e2f596
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _came_late(
     return late, unsure
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #c6de4751
-def change_name(
+def name_in_landing(
     name: str,  # of a file of transactions
 ) -> str:  # of the change files that it becomes
     "`CDC_TXN-20201117153046033.csv` becomes `20201117-153046033.csv`."
@@ -207,7 +207,7 @@ def _later(
 # %% ../../notebooks/02_landing/05_transactions.ipynb #7ddf273b
 def _window_start(name: str) -> str:
     "The beginning of the name of a file of transactions that is 24 hours older."
-    return "CDC_TXN-" + day_before(change_name(name)).replace("-", "")
+    return "CDC_TXN-" + day_before(name_in_landing(name)).replace("-", "")
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #fb1e34ce
 def _put(
@@ -278,7 +278,7 @@ def _first_load(landing: Landing, table: TableRef, starts: dict[TableRef, float]
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #301ac9c6
 def _route_part(
-    landing: Place,
+    landing: LandingPlace,
     file: RawFile,
     table: TableRef,
     content: bytes,
@@ -288,7 +288,7 @@ def _route_part(
     # The load of the table was read after this file was written, and has its changes.
     if file.time < start - _NEAR:
         return Routed(old=1)
-    name = change_name(file.name)
+    name = name_in_landing(file.name)
     url = landing.url(table, name)
     present = _read(url)
     # Without a time the same rows are the same bytes, so a second run finds the file as it left it.
@@ -314,7 +314,7 @@ class _Look:
     "What is to be divided."
 
     landing: Landing
-    place: Place  # of the landing, where the folder lies
+    place: LandingPlace  # of the landing, where the folder lies
     how: Transactions
     url: str  # of the list
     done: Done  # the list, with the time of this look if it listed all
@@ -352,7 +352,7 @@ def _sum(*several: Routed) -> Routed:
 _DAY = 86_400.0  # seconds
 
 
-def _place_with(landing: Landing, folder: str) -> Place:
+def _place_with(landing: Landing, folder: str) -> LandingPlace:
     "Of a landing in several places that one where the folder of transactions lies."
     first_place, *other_places = landing.places
     listed = (place for place in other_places if _read(f"{place.root}/{folder}/{_LIST}") is not None)

@@ -16,8 +16,8 @@ from ..state.position import Instruct, Position, checksum, fit_window, identify_
 
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
-           'PlanKind', 'Plan', 'count', 'some', 'say', 'announce', 'warn', 'only_load', 'as_json', 'changed_inputs',
-           'is_same_input']
+           'PlanKind', 'Plan', 'count', 'some', 'describe_plan', 'announce', 'warn', 'only_load', 'plan_to_json',
+           'changed_inputs', 'is_same_input']
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-010
 def advance(
@@ -199,7 +199,7 @@ class Plan:
     empties: str = ""  # why the table loses all rows
 
     inputs = property(lambda self: self.load + self.late + self.reapplied + self.changes, doc="Every file read.")
-    sentence = property(lambda self: say(self), doc="One line for people.")
+    sentence = property(lambda self: describe_plan(self), doc="One line for people.")
 
     @property
     def is_empty(self) -> bool:
@@ -208,7 +208,7 @@ class Plan:
 
     def to_dict(self) -> dict:
         "A plan as plain JSON values."
-        return as_json(self)
+        return plan_to_json(self)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-038
 def count(number: int, noun: str = "change file") -> str:
@@ -243,7 +243,7 @@ def _work(plan: Plan) -> list[str]:
     return words
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-041
-def say(plan: Plan) -> str:  # without a line break
+def describe_plan(plan: Plan) -> str:  # without a line break
     "What a plan will do, in words."
     idle = {
         PlanKind.NOTHING: f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
@@ -314,7 +314,7 @@ def only_load(
     )
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-051
-def as_json(plan: Plan) -> dict:
+def plan_to_json(plan: Plan) -> dict:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {
         name: [{"path": file.path, "size": file.size, "time": file.time} for file in getattr(plan, name)]

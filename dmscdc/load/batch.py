@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..changes.fold import Place
+from ..changes.fold import ChangePlace
 from ..changes.options import is_csv
 from ..changes.quarantine import LeftOut
 from ..changes.read import ChangeFiles, change_files, hide_emptied, sequence_column
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['RawRow', 'rows_by_file', 'load_file', 'change_sequence', 'Reading', 'read_batch', 'applied_changes', 'fold_files',
+__all__ = ['RawRow', 'rows_by_file', 'load_file', 'change_sequence', 'BatchFiles', 'read_batch', 'applied_changes', 'fold_files',
            'FoldedBatch', 'check_batch']
 
 # %% ../../notebooks/08_load/08_batch.ipynb #45184687
@@ -63,7 +63,7 @@ def change_sequence(task: TableContext, files: ChangeFiles, load: Sequence[RawFi
 
 # %% ../../notebooks/08_load/08_batch.ipynb #c07317b0
 @dataclass(frozen=True)
-class Reading:
+class BatchFiles:
     "The files of a batch as they are read."
 
     files: tuple[RawFile, ...]  # in order
@@ -85,7 +85,7 @@ class Reading:
         "Whether a file's rows are counted by this batch; else by the one that applied it first."
         return self.kinds.get(path) != "again"
 
-    def skip(self, rows: Mapping[RawRow, str]) -> Reading:
+    def skip(self, rows: Mapping[RawRow, str]) -> BatchFiles:
         "Without these rows, too. A row that is skipped already keeps its reason."
         skipped = {**rows, **self.skipped}
         without = hide_emptied(rows_by_file(skipped), self.emptied)
@@ -108,8 +108,8 @@ def read_batch(
     head: Commit,
     files: Sequence[RawFile],  # in order
     skipped: Mapping[RawRow, str] = MappingProxyType({}),
-    resumed: Sequence[RawFile] = (),  # see `Reading`
-) -> Reading:
+    resumed: Sequence[RawFile] = (),  # see `BatchFiles`
+) -> BatchFiles:
     "Open the files of a batch. Raises `Refused` where their columns do not fit."
     opened = open_files(task, files, head)
     evolution = columns_after(task, head, opened.footers)
@@ -118,7 +118,7 @@ def read_batch(
     changes = change_files(opened.footers, opened.urls, evolution.schema, kinds, task.key, load)
     transaction = Transaction(head, {}, task.run, evolution.schema, task.key, head.partition)
     emptied = RawRow(*plan.after.emptied) if plan.after.emptied and plan.after.emptied[0] in opened.urls else None
-    reading = Reading(tuple(files), opened, evolution, kinds, changes, {}, transaction, emptied, tuple(resumed))
+    reading = BatchFiles(tuple(files), opened, evolution, kinds, changes, {}, transaction, emptied, tuple(resumed))
     return reading.skip(skipped)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #bf913e45
@@ -155,7 +155,7 @@ def fold_files(
 class FoldedBatch:
     "A batch that is read and folded, and what is known of its rows."
 
-    reading: Reading
+    reading: BatchFiles
     batch: Batch
     earlier: tuple[RawFile, ...] = ()  # applied files that may hold changes which it brings again
     older: int = 0  # changes as old as those that the load made obsolete, which no file from before it has
@@ -177,7 +177,7 @@ def check_batch(task: TableContext, files: ChangeFiles, batch: Batch) -> None:
         refuse_unfit(task, batch.folded.first_unfit)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f707d653
-def _refuse_image(task: TableContext, files: ChangeFiles, insert: Place) -> None:
+def _refuse_image(task: TableContext, files: ChangeFiles, insert: ChangePlace) -> None:
     "Raise `Refused`: a column looks like a before image, and an insert has a value there, which DMS never writes."
     columns = ", ".join(files.images.values())
     raise Refused(

@@ -16,7 +16,7 @@ from ..changes.schema import Schema
 from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from .arrivals import Plan
 from .columns import replaced_columns
-from .raw_files import files_of
+from .raw_files import report_files
 from .results import NAMED, LoadResult, StagedLoad, TableContext, note_too_fine
 from ..state.position import Position, reload_name
 from ..storage.filesystem import new_fs_and_path
@@ -80,7 +80,7 @@ def pending_difference(
     def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(
             replace(written, unchanged=written.unchanged + unchanged),  # the lake was given only what differs
-            files=files_of(plan.load, load.footers, {file.path: "load" for file in plan.load}),
+            files=report_files(plan.load, load.footers, {file.path: "load" for file in plan.load}),
             read=load.rows,
             keys=rows + difference.deleted,  # no row of the load names those
             notes=tuple(filter(None, [note, note_too_fine(task.table, written.commit)])),

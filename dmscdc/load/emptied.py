@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 # %% auto #0
-__all__ = ['Emptied', 'emptied_by', 'from_before_emptied', 'emptied_table', 'prepare_truncated']
+__all__ = ['Truncations', 'emptied_by', 'from_before_emptied', 'emptied_table', 'prepare_truncated']
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #emptied-2
 @dataclass(frozen=True)
-class Emptied:
+class Truncations:
     "Rows that say TRUNCATE."
 
     last: RawRow | None  # the last one, in the order of files; None: all were carried out before
@@ -71,7 +71,7 @@ def emptied_by(
     newest_applied: str,  # the highest that was applied
     last_emptied: str,  # that of the last such row which was carried out
     newest_file: tuple[str, ...],  # of `change_order`: the newest that was applied
-) -> Emptied:
+) -> Truncations:
     "What the rows with `Op` T say. Raises `Refused` for too many of them."
     from pyspark.sql import functions as F
 
@@ -96,8 +96,8 @@ def emptied_by(
             last_emptied = max(last_emptied, number_of)
             newest_applied = max(newest_applied, number_of)
     if newest is None:
-        return Emptied(None, tuple(repeated), tuple(unseen))
-    return Emptied(RawRow(newest[FILE], newest[ROW]), (), (), newest["number"], _has_later(marked, newest))
+        return Truncations(None, tuple(repeated), tuple(unseen))
+    return Truncations(RawRow(newest[FILE], newest[ROW]), (), (), newest["number"], _has_later(marked, newest))
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #60c3eb6c
 def from_before_emptied(
@@ -146,7 +146,7 @@ def _check_truncate(task: TableContext, before: Position, file: RawFile, row: in
         )
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #64dba766
-def _position_on(emptied: Emptied, before: Position, after: Position) -> Position:
+def _position_on(emptied: Truncations, before: Position, after: Position) -> Position:
     "Where a table stands that a TRUNCATE has emptied, as if that were its load."
     return Position(
         load=before.load + 1,
@@ -169,7 +169,7 @@ def prepare_truncated(
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # of the batch, in order
-    emptied: Emptied,
+    emptied: Truncations,
 ) -> StagedLoad:
     "The table loses all rows, as its source did; what comes after is a batch of its own. Raises `Refused`."
     assert emptied.last  # a batch without a TRUNCATE that counts is applied, and does not come here

@@ -20,18 +20,18 @@ from dmscdc.changes.quarantine import (
     SetAside,
     left_out_changes,
 )
-from ..changes.tasks import is_small
+from ..changes.tasks import fits_in_memory
 from ..errors import Unreadable
 from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from ..landing.files import RawFile, change_order
 from .arrivals import Plan, count
-from .batch import FoldedBatch, RawRow, Reading, change_sequence, check_batch, fold_files, read_batch
+from .batch import BatchFiles, FoldedBatch, RawRow, change_sequence, check_batch, fold_files, read_batch
 from .columns import columns_after
-from .emptied import Emptied, emptied_by, from_before_emptied, prepare_truncated
+from .emptied import Truncations, emptied_by, from_before_emptied, prepare_truncated
 from .keyless import apply_without_key, repeats_of_load, rows_sent_again
 from .notes import note_useless
 from .outcome import list_not_applied, result_of
-from .raw_files import after_drop, open_files, put_aside, read_by, unreadable
+from .raw_files import after_drop, find_unreadable, open_files, put_aside, read_by
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
@@ -54,34 +54,34 @@ def _open_batch(
     clock: Stopwatch,
     skipped: Mapping[RawRow, str] = MappingProxyType({}),  # with the reason
     resumed: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
-) -> Reading:
+) -> BatchFiles:
     "The files of a batch, with their columns and in their roles. Raises `Refused`."
     left_out = left_out_before(task, Position.from_json(head.position), files)
     with clock.step("footers"):
         reading = read_batch(task, plan, head, files, {**left_out, **skipped}, resumed)
     # A small batch is folded without Spark, so its start, which takes seconds, waits until something needs it.
-    if not is_small(reading.changes.bytes):
+    if not fits_in_memory(reading.changes.bytes):
         with clock.step("Spark's start"):
             spark()
     return reading
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #20af852a
 def _fold(
-    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, reading: Reading, name: str
+    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, reading: BatchFiles, name: str
 ) -> FoldedBatch:
     "Fold the rows of a batch, in a folder of a name that no fold of this reading has used."
     url = f"{_staged(task, reading)}/{name}"
     return FoldedBatch(reading, fold_files(spark, task, reading.changes, url, plan.after.load_files, head.schema))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #8aeb9f94
-def _staged(task: TableContext, reading: Reading) -> str:
+def _staged(task: TableContext, reading: BatchFiles) -> str:
     "Where a batch is staged."
     return f"{task.lake.staging_dir(reading.transaction)}/staged"
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #aa7ee950
 def _find_truncates(
     spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
-) -> Emptied | None:
+) -> Truncations | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
     if not (folded.batch.folded.bad and task.empties):  # to the fold such a row is a bad one
         return None
@@ -99,7 +99,12 @@ def _find_truncates(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #7fa6a152
 def _without_obsolete(
-    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, truncates: Emptied | None
+    spark: SparkSession,
+    task: TableContext,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
+    truncates: Truncations | None,
 ) -> FoldedBatch:
     "The batch without what was sent again from before the load, or from before a TRUNCATE."
     reading = folded.reading
@@ -116,8 +121,8 @@ def _without_obsolete(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #b44549fc
 def _fold_batch(
-    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, reading: Reading, clock: Stopwatch
-) -> FoldedBatch | Emptied:
+    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, reading: BatchFiles, clock: Stopwatch
+) -> FoldedBatch | Truncations:
     "The batch, folded; or the TRUNCATE that comes first. Raises `Refused`."
     on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
@@ -173,7 +178,7 @@ def _fold_with_applied(
     folded: FoldedBatch,
     files: Sequence[RawFile],  # of both, in order
     clock: Stopwatch,
-) -> FoldedBatch | Emptied:
+) -> FoldedBatch | Truncations:
     "The batch and the applied files that it repeats, folded together. Raises `Refused`."
     reading = folded.reading
     on_demand = session_on_demand(spark)
@@ -184,7 +189,7 @@ def _fold_with_applied(
             unseen = never_seen(on_demand, task, head, reading.changes, folded.earlier, newest)
     together = _open_batch(spark, task, plan, head, files, clock, reading.skipped, folded.earlier)
     refolded = _fold_batch(spark, task, plan, head, together, clock)
-    if isinstance(refolded, Emptied):
+    if isinstance(refolded, Truncations):
         return refolded
     return replace(refolded, never_seen=unseen, older=folded.older + refolded.older)
 
@@ -260,7 +265,7 @@ def _prepare_batch(
         if folded.earlier and task.key:
             files = sorted([*folded.earlier, *files], key=lambda file: file.order)
             folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
-    if isinstance(folded, Emptied):
+    if isinstance(folded, Truncations):
         return prepare_truncated(spark, task, plan, head, files, folded)
     on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
@@ -306,7 +311,7 @@ def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Co
     try:
         return _prepare_batch(spark, task, plan, head, files, {})
     except Unreadable:
-        unreadable_files = unreadable(task, plan, head, files) if task.aside else {}
+        unreadable_files = find_unreadable(task, plan, head, files) if task.aside else {}
         if not unreadable_files:
             raise
     # A file that cannot be read is put aside as a whole; the others go on without it.
@@ -321,7 +326,7 @@ def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Comm
     try:
         footers = open_files(task, plan.changes, head).footers
     except Unreadable:
-        unreadable_files = unreadable(task, plan, head, plan.changes) if task.aside else {}
+        unreadable_files = find_unreadable(task, plan, head, plan.changes) if task.aside else {}
         if not unreadable_files:
             raise
         footers = open_files(task, [file for file in plan.changes if file.path not in unreadable_files], head).footers

@@ -15,14 +15,22 @@ from ..changes.key_check import check_counted, check_unique
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, quoted, read_changes, refuse_lost
 from ..changes.schema import FILE, OP, ROW, check_same, evolve, holds_only
-from ..changes.tasks import check_sound, is_small
+from ..changes.tasks import check_sound, fits_in_memory
 from ..errors import LostRows, Refused
 from ..lake.table import Commit, CommitMetrics, LoadFiles, PendingCommit, Stopwatch, Transaction
 from ..landing.advice import Advice
 from .arrivals import Plan
 from .columns import check_columns, has_unfit, note_number, partition_texts, refuse_unfit, replaced_columns
 from .difference import compare_with_table, pending_difference, takes_difference
-from .raw_files import OpenFiles, files_of, load_rows_aside, open_files, put_aside, read_by, without_aside
+from dmscdc.load.raw_files import (
+    OpenFiles,
+    load_rows_aside,
+    open_files,
+    put_aside,
+    read_by,
+    report_files,
+    without_aside,
+)
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext, note_too_fine
 from ..spark.session import session_on_demand
 from ..state.position import Position
@@ -154,7 +162,7 @@ def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commi
     with clock.step("footers"):
         opened = open_files(task, plan.load, head)
     load = _open_load(task, opened, head)
-    if not is_small(load.bytes):
+    if not fits_in_memory(load.bytes):
         with clock.step("Spark's start"):
             spark()
     # With two rows of one key, no change could say which of them it means.
@@ -189,7 +197,7 @@ def _load_result(
     notes = [note, note_too_fine(task.table, written.commit), note_number(task, load.schema)]
     return LoadResult(
         written,
-        files=files_of(plan.load, load.footers, {file.path: "load" for file in plan.load}),
+        files=report_files(plan.load, load.footers, {file.path: "load" for file in plan.load}),
         read=written.inserted + len(quarantined),
         keys=written.inserted,
         schema=replaced_columns(head, load.schema),

@@ -26,7 +26,7 @@ from dmscdc.load.notes import (
     say_on_top,
 )
 from .plan import note_replaced
-from .raw_files import after_drop, changed_elsewhere, files_of, put_aside, rows_aside
+from .raw_files import after_drop, changed_elsewhere, find_quarantined, put_aside, report_files
 from .renaming import note_renamed
 from .resent import note_older, say_left_out
 from .results import COUNTED, NAMED, LoadResult, OpenSession, TableContext, note_too_fine
@@ -45,7 +45,7 @@ def rows_not_applied(
 ) -> list[SetAside]:
     "The rows and files of a batch that are not in the table, with the reason. Raises `Refused` for too many."
     reading = folded.reading
-    rows = rows_aside(spark, task, reading.changes, folded.batch, reading.opened.bad)
+    rows = find_quarantined(spark, task, reading.changes, folded.batch, reading.opened.bad)
     rows += [SetAside(path, None, reason) for path, reason in unreadable.items()]
     if task.doubles:
         rows += [SetAside(*place, IN_LOAD) for place in folded.in_load]
@@ -213,7 +213,7 @@ def result_of(
         keys = sum(getattr(written, name) for name in COUNTED)
     return LoadResult(
         written,
-        files=files_of(reading.files, footers, reading.kinds, counts.by_file),
+        files=report_files(reading.files, footers, reading.kinds, counts.by_file),
         read=sum(footer.rows for footer in footers if reading.is_new(footer.path)),
         keys=keys,
         schema=reading.evolution.sentences,

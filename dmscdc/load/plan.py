@@ -37,7 +37,7 @@ from dmscdc.load.arrivals import (
     split_late,
     union,
 )
-from ..state.position import Instruct, Position, Reload, bound, checksum, take_over
+from ..state.position import Instruct, Position, Reload, checksum, instruction_for, take_over
 
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
@@ -444,7 +444,7 @@ def plan_table(
     any_age: bool = False,  # late files are applied however old they are
 ) -> Plan:
     "What a table needs now. Looks at nothing but what it is given."
-    instruction_now, void = bound(table, instruction, commit)
+    instruction_now, void = instruction_for(table, instruction, commit)
     if position is None and instruction_now and instruction_now["kind"] == Instruct.ADOPT:
         position = take_over(listing, instruction_now, now)
     case = Situation(

@@ -13,7 +13,7 @@ from ..landing.advice import Advice
 from ..state.position import Instruct
 
 # %% auto #0
-__all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'steps_of', 'check_ready', 'problem_of', 'carry_out',
+__all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'commit_steps', 'check_ready', 'problem_of', 'carry_out',
            'process_table']
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-004
@@ -104,7 +104,7 @@ def prepare_emptied(spark: OpenSession, task: TableContext, plan: Plan, head: Co
     return StagedLoad(pending, result)
 
 # %% ../../notebooks/08_load/20_process.ipynb #42fbc42d
-def steps_of(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]:
+def commit_steps(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]:
     "What a plan asks for, one commit a step."
     if plan.is_empty:
         return []
@@ -196,7 +196,7 @@ def carry_out(
 ) -> Iterator[LoadResult]:  # one a commit, as soon as it is made
     "Each step of the plan: prepare, check, commit, save."
     head, saved = table_state.head, table_state.item.commit
-    steps = steps_of(plan, head)
+    steps = commit_steps(plan, head)
     while steps:
         prepare, *steps = steps
         pending = prepare(session, task, plan, head)  # files are staged, nothing is visible

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['OpenFiles', 'open_files', 'read_by', 'files_of', 'load_rows_aside', 'without_aside', 'rows_aside', 'unreadable',
-           'put_aside', 'changed_elsewhere', 'after_drop']
+__all__ = ['OpenFiles', 'open_files', 'read_by', 'report_files', 'load_rows_aside', 'without_aside', 'find_quarantined',
+           'find_unreadable', 'put_aside', 'changed_elsewhere', 'after_drop']
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #dc099d64
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def read_by(position: Position, opened: OpenFiles, before: Position | None = Non
     return replace(position, csv=how if opened.csv is None else options_to_json(opened.csv))
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #ed3270a9
-def files_of(
+def report_files(
     files: Sequence[RawFile],
     footers: Sequence[Footer],  # of the same files
     kinds: Mapping[str, str],  # by path; "change" where nothing is said
@@ -137,7 +137,7 @@ def without_aside(task: TableContext, load: ChangeFiles, rows: DataFrame, quaran
     return rows.where(is_applicable(task.key, [column.name for column in load.schema])) if quarantined else rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #19438074
-def rows_aside(
+def find_quarantined(
     spark: OpenSession, task: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of change files that are put aside. Raises `Refused`."
@@ -150,7 +150,7 @@ def rows_aside(
     return rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #06920746
-def unreadable(
+def find_unreadable(
     task: TableContext, plan: Plan, head: Commit | None, files: Sequence[RawFile]
 ) -> dict[str, str]:  # path -> why
     "The files of a batch that cannot be read; none where one of them has been applied before."

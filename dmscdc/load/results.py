@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAMED', 'OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'TableContext', 'WithArchive',
-           'LoadResult', 'StagedLoad', 'rows_of', 'balance_of', 'lake_of', 'seconds_of', 'did', 'verdict_of',
+           'LoadResult', 'StagedLoad', 'row_counts', 'balance_of', 'lake_of', 'step_seconds', 'did', 'verdict_of',
            'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'processed', 'is_too_fine',
            'average', 'coarser', 'note_too_fine']
 
@@ -161,7 +161,7 @@ _BECAME = {
 }
 
 
-def rows_of(
+def row_counts(
     loads: Sequence[LoadResult],
     refused: int = 0,
 ) -> dict[str, int]:
@@ -180,7 +180,7 @@ def rows_of(
 
 # %% ../../notebooks/08_load/03_results.ipynb #2beacfbd
 def balance_of(
-    rows: Mapping[str, int],  # of `rows_of`
+    rows: Mapping[str, int],  # of `row_counts`
 ) -> int:  # 0
     "Rows read, without what became of them; what no row read names, or two, counts on the other side."
     became = (*COUNTED, "folded", "aside", "left_out", "repeated")
@@ -200,7 +200,7 @@ def lake_of(
     return {**files, **size, "rows": head.rows if head else 0}
 
 # %% ../../notebooks/08_load/03_results.ipynb #b24eed71
-def seconds_of(loads: Sequence[LoadResult], clock: Stopwatch) -> dict[str, float]:
+def step_seconds(loads: Sequence[LoadResult], clock: Stopwatch) -> dict[str, float]:
     "Seconds by step, of all loads together."
     seconds = dict(clock.seconds)
     for name, duration in (step for load in loads for step in load.seconds.items()):
@@ -212,7 +212,7 @@ def did(
     loads: Sequence[LoadResult],
 ) -> str:  # "" where nothing was loaded
     "What loads have done, in words."
-    rows = rows_of(loads)
+    rows = row_counts(loads)
     rows["deleted"] -= rows.get("emptied", 0)  # its message tells of them
     became = (
         ", ".join(f"{rows[name]:,} {sentences}" for name, sentences in _BECAME.items() if rows.get(name))
@@ -255,7 +255,7 @@ class Processed:
     command: str  # the one command that runs it again
     plan: Mapping[str, Any]  # kind, sentence, waits, notes
     files: tuple[Mapping[str, Any], ...] = ()  # path, kind, rows, bytes
-    rows: Mapping[str, int] = field(default_factory=dict)  # see `rows_of`
+    rows: Mapping[str, int] = field(default_factory=dict)  # see `row_counts`
     schema: tuple[str, ...] = ()  # what changed in the columns
     position: Mapping[str, str] = field(default_factory=dict)  # before, after
     commit: int = 0  # the newest
@@ -403,13 +403,13 @@ def processed(
         versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
         files=tuple(file for load in loads for file in load.files),
-        rows=rows_of(loads, getattr(problem, "rows", 0)),
+        rows=row_counts(loads, getattr(problem, "rows", 0)),
         schema=tuple(sentence for load in loads for sentence in load.schema),
         notes=notes,
         position={"before": str(plan.before or "never loaded"), "after": str(position or "never loaded")},
         commit=head.number if head else 0,
         lake=lake_of(loads, head),
-        seconds=seconds_of(loads, clock),
+        seconds=step_seconds(loads, clock),
         lag=lag_of(position, time.time()),
         catalog=catalogued,
         stream=table_state.item.status.get("stream") or {} if table_state else {},

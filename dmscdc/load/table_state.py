@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from ..changes.options import in_words, is_csv, options_from, options_to_json
+from ..changes.options import describe_options, is_csv, options_from, options_to_json
 from ..errors import ColumnsGone, DmscdcError, FilesGone
 from ..lake.table import Commit, LakeTable, check_mirror, laid_out, open_lake, set_otherwise
 from ..landing.advice import Advice
@@ -316,7 +316,7 @@ def plan_state(
     csv = options_from(item.columns, item.csv, csv_before)
     texts = [file.path for file in plan.inputs if is_csv(file.path)]
     is_known = not plan.load and csv_before is not None and csv_before == options_to_json(csv)
-    read = f"its CSV files are read with {in_words(csv, texts)}" if texts and not is_known else ""
+    read = f"its CSV files are read with {describe_options(csv, texts)}" if texts and not is_known else ""
     head = table_state.head
     is_laid_out = head and laid_out(head) == item.partition and not plan.load
     fine = note_too_fine(item.table, head) if is_laid_out else ""

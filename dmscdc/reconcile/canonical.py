@@ -19,8 +19,8 @@ from ..changes.schema import Column, Schema
 
 # %% auto #0
 __all__ = ['KINDS', 'LONG', 'SPARK', 'PYTHON', 'ENGINES', 'DAY', 'MD5', 'NUMBER', 'SUM', 'WHOLE', 'PLAIN', 'PART', 'SourceColumn',
-           'kind_of', 'Rule', 'rules_of', 'real', 'shown', 'of_sqlite', 'number_of', 'teach', 'text_of', 'row_text',
-           'hash_of']
+           'source_kind', 'Rule', 'rules_of', 'real', 'cut_text', 'of_sqlite', 'number_of', 'teach', 'text_of',
+           'row_text', 'hash_of']
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-008
 KINDS = {
@@ -49,7 +49,7 @@ class SourceColumn:
     type: str  # in the engine's words, like "decimal(10,2)" or "timestamp(6) with time zone"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #752eb33c
-def kind_of(
+def source_kind(
     engine: str,  # "mysql", "postgresql" or "sqlite"
     declared: str,  # the type in the engine's words
 ) -> str:  # a name of KINDS, "any" for a column that holds whatever it is given, else "other"
@@ -128,7 +128,7 @@ class Rule:
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-016
 def _rule(engine: str, column: Column, source: SourceColumn, millis: bool) -> Rule:
     "The rule of a column that both sides have."
-    form = _FORMS.get((_family(column.type), kind_of(engine, source.type)), "")
+    form = _FORMS.get((_family(column.type), source_kind(engine, source.type)), "")
     # What cannot be compared has a rule too, which says why.
     obstacle = "" if form else f"{source.type} of the source and {column.type} of the lake have no form in common"
     scale = re.fullmatch(r"decimal\(\d+,(\d+)\)", column.type)
@@ -214,7 +214,7 @@ def _barred(
     return f"({' || '.join(f'CAST({part} AS TEXT)' for part in parts)})"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #cell-021
-def shown(
+def cut_text(
     rule: Rule,
     text: str | None,  # canonical; None for null
     limit: int = 80,  # characters

@@ -16,12 +16,13 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from ..changes.read import quoted
-from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, hash_of, row_text, shown, text_of
+from .canonical import MD5, NUMBER, PART, PLAIN, SUM, WHOLE, Rule, cut_text, hash_of, row_text, text_of
 from .source import Side, Total
 
 # %% auto #0
-__all__ = ['FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'layout_of', 'KeyRange',
-           'condition', 'KeyDifference', 'NamedDifference', 'Comparison', 'find', 'examine']
+__all__ = ['FEW', 'ROWS', 'Place', 'States', 'CUT', 'AT_ONCE', 'spark_side', 'Layout', 'total_of', 'comparison_layout',
+           'KeyRange', 'condition', 'KeyDifference', 'NamedDifference', 'TableComparison', 'find_differences',
+           'compare_ranges']
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-006
 _A_PART = 200_000  # rows of the lake's stream that come to the driver at a time
@@ -101,7 +102,7 @@ def _numbers_of(
     return int(rows), int(numbers), int(low), int(high)
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #ff205c27
-def layout_of(
+def comparison_layout(
     rules: Sequence[Rule],
     key: Sequence[str],  # as the lake's commit has it; () where there is none
     sides: tuple[Side, Side],
@@ -320,9 +321,9 @@ def _finding_of(
 ) -> NamedDifference:
     "A difference with its key and the columns that differ."
     cells = list(zip(layout.rules, source or lake or (), lake or source or ()))
-    key = {rule.name: shown(rule, source_cell[1]) for rule, source_cell, _ in cells if rule in layout.key}
+    key = {rule.name: cut_text(rule, source_cell[1]) for rule, source_cell, _ in cells if rule in layout.key}
     differ = {
-        rule.name: (shown(rule, source_cell[1]), shown(rule, lake_cell[1]))
+        rule.name: (cut_text(rule, source_cell[1]), cut_text(rule, lake_cell[1]))
         for rule, source_cell, lake_cell in cells
         if source_cell[0] != lake_cell[0]
     }
@@ -343,7 +344,7 @@ def _findings_of(
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-029
 @dataclass(frozen=True)
-class Comparison:
+class TableComparison:
     "Two tables beside each other."
 
     source: Total
@@ -361,29 +362,29 @@ class Comparison:
         return self.source == self.lake
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #715bf1ae
-def find(
+def find_differences(
     sides: tuple[Side, Side],  # source, lake
     rules: Sequence[Rule],
     key: Sequence[str],  # as the lake's commit has it
-) -> tuple[Comparison, Layout]:  # without findings
+) -> tuple[TableComparison, Layout]:  # without findings
     "Compare totals; if they differ, find the ranges that do."
-    layout, low, high = layout_of(rules, key, sides)
+    layout, low, high = comparison_layout(rules, key, sides)
     # Both totals are computed where the rows are; only where they differ is more asked.
     source, lake = (total_of(side, layout) for side in sides)
-    comparison = Comparison(source, lake, tuple(rules))
+    comparison = TableComparison(source, lake, tuple(rules))
     if comparison.is_equal:
         return comparison, layout
     spans = _differing(sides, layout, KeyRange(low, high, source, lake))
     return replace(comparison, spans=tuple(spans)), layout
 
 # %% ../../notebooks/12_reconcile/03_compare.ipynb #cell-031
-def examine(
+def compare_ranges(
     sides: tuple[Side, Side],
-    comparison: Comparison,  # of `find`
+    comparison: TableComparison,  # of `find_differences`
     layout: Layout,
     limit: int = 100,  # differences that are shown, of either sort
     states: States | None = None,
-) -> Comparison:  # with findings
+) -> TableComparison:  # with findings
     "Compare the rows of the ranges that differ. The counts are exact."
     counts: dict[bool, Counter] = {False: Counter(), True: Counter()}
     first_differences: dict[bool, list[KeyDifference]] = {False: [], True: []}

@@ -27,21 +27,21 @@ from ..changes.tasks import in_sentences
 from ..errors import BadSetting, NoPast, Refused, Verdict
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
 from ..history.clock import clock_of
-from ..history.replay import AFTER, POSITION, key_only, only, states, touched
+from ..history.replay import AFTER, POSITION, key_only, of_keys, states, touched
 from ..lake.table import Commit, LakeTable, open_lake
 from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..landing.s3 import open_landing
 from .canonical import Rule, rules_of
 from dmscdc.reconcile.compare import (
-    Comparison,
     KeyRange,
     Layout,
     NamedDifference,
     States,
+    TableComparison,
+    compare_ranges,
     condition,
-    examine,
-    find,
+    find_differences,
     spark_side,
 )
 from .source import Side, Snapshot, address, columns_of, snapshot, source_name, source_side
@@ -51,8 +51,8 @@ from ..state.position import Position
 from ..state.registry import open_state
 
 # %% auto #0
-__all__ = ['GONE', 'Pending', 'pending', 'states_of', 'told_after', 'in_milliseconds', 'Proof', 'likely_cause', 'judge',
-           'ProofRequest', 'lake_table', 'again', 'losses_of', 'prove', 'rows_shown']
+__all__ = ['GONE', 'Pending', 'pending_files', 'key_states', 'told_after', 'in_milliseconds', 'Proof', 'likely_cause', 'judge',
+           'ProofRequest', 'passes_table', 'again', 'losses_of', 'prove', 'rows_shown']
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-006
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Pending:
         return self.files[0].name + (f" and {others:,} more" if others else "")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #91abf8cf
-def pending(
+def pending_files(
     changelog: Changelog,
     position: Position,  # of the lake's commit
 ) -> Pending:
@@ -118,7 +118,7 @@ def _since_position(
     return states_told.where("_cdc_later OR (_cdc_at AND _cdc_late)")
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-010
-def states_of(
+def key_states(
     spark: SparkSession,
     under: Pending,
     key: Sequence[str],  # of the lake's commit; () where there is none
@@ -144,12 +144,12 @@ def states_of(
     # Rows of the lake that another load does not bring are gone with it.
     if not (key and under.is_reload):
         return new_states
-    removed = only(lake, new_states.select(*map(quoted, key)), key, "left_anti").withColumn(GONE, F.lit(True))
+    removed = of_keys(lake, new_states.select(*map(quoted, key)), key, "left_anti").withColumn(GONE, F.lit(True))
     return new_states.unionByName(removed.select(*map(quoted, new_states.columns)))
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-012
 def _stream_of(
-    side: Side,  # of `states_of`
+    side: Side,  # of `key_states`
     layout: Layout,
 ) -> States:
     "The states within ranges, as rows that are walked beside source and lake."
@@ -204,7 +204,7 @@ class Proof:
     position: str  # of the lake's commit, in words
     commit: int  # its number
     at: str  # when the source was looked at, UTC
-    done: Comparison
+    done: TableComparison
     under_way: str = ""  # landed files that the lake does not hold
     seconds: float = 0.0
     losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
@@ -260,7 +260,7 @@ def _key_words(
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #6f4856f7
 def _counted(
-    done: Comparison,
+    done: TableComparison,
     in_flight: bool,
 ) -> str:
     "Differences by kind, with the first keys."
@@ -279,7 +279,7 @@ _LEFT_OUT = (
 
 
 def likely_cause(
-    done: Comparison,
+    done: TableComparison,
     table: str,  # its name
 ) -> str:  # "" for none
     "What most likely happened where source and lake differ, and the command that helps."
@@ -313,7 +313,7 @@ def likely_cause(
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #afbaeed9
 def judge(
-    done: Comparison,
+    done: TableComparison,
     position: str,
     under_way: str,  # files
     decided: str,  # why an unexplained difference is one; "" while it is open
@@ -374,7 +374,7 @@ def _told(head: Commit) -> Schema:
     return tuple(column for column in head.schema if not column.of)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #0218246d
-def lake_table(
+def passes_table(
     request: ProofRequest,
 ) -> tuple[LakeTable, Commit]:  # with its newest commit
     "The lake's table as the passes know it. Raises `Refused` where there is nothing to prove."
@@ -393,9 +393,9 @@ def _explained(
     look: Snapshot,
     head: Commit,
     sides: tuple[Side, Side],
-    comparison: Comparison,  # with the ranges that differ
+    comparison: TableComparison,  # with the ranges that differ
     layout: Layout,
-) -> tuple[Comparison, str, str]:  # with findings; files under way; why what is unexplained counts as different
+) -> tuple[TableComparison, str, str]:  # with findings; files under way; why what is unexplained counts as different
     "What landed changes explain, as long as there is time to wait."
     position = Position.from_json(head.position)
     files_seen: tuple[RawFile, ...] | None = None
@@ -406,7 +406,7 @@ def _explained(
         # First whether DMS has gone on, then what has landed, so that no file is missed between the two.
         later_file = told_after(request.landing, request.table, due)
         changelog = request.past(position)
-        under = pending(changelog, position) if changelog else None
+        under = pending_files(changelog, position) if changelog else None
         if files_seen is None or (under and under.files != files_seen):
             files_seen = under.files if under else ()
             done = _beside(request, spark, head, sides, comparison, layout, under)
@@ -425,17 +425,17 @@ def _beside(
     spark: SparkSession,
     head: Commit,
     sides: tuple[Side, Side],
-    comparison: Comparison,
+    comparison: TableComparison,
     layout: Layout,
     under: Pending | None,
-) -> Comparison:  # with findings
+) -> TableComparison:  # with findings
     "Rows of source and lake, beside the states that files under way lead to."
     with ExitStack() as stack:
         states = None
         if under and under.files:
-            frame = states_of(spark, under, head.key, _told(head), spark.table(sides[1].table))
+            frame = key_states(spark, under, head.key, _told(head), spark.table(sides[1].table))
             states = _stream_of(stack.enter_context(spark_side(spark, frame)), layout)
-        return examine(sides, comparison, layout, request.limit, states)
+        return compare_ranges(sides, comparison, layout, request.limit, states)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #73ed618d
 def again(
@@ -455,16 +455,16 @@ def losses_of(
     millis: Container[str],  # times of the lake that DMS has cut to milliseconds
 ) -> tuple[str, ...]:  # a sentence each
     "What a table of the source has and the files have not, by its catalogue and its columns."
-    only = [f"column {rule.source} is in no file" for rule in rules if not rule.lake]
+    of_keys = [f"column {rule.source} is in no file" for rule in rules if not rule.lake]
     cut = [f"column {rule.lake} is cut to milliseconds" for rule in rules if rule.lake in millis]
     if look.engine == "sqlite":  # the stand-in writes all that it has
-        return (*only, *cut)
+        return (*of_keys, *cut)
     try:
         catalog_notes = read_catalog(look.connection, name).notes
     # What the catalogue would add is a help, and no proof hangs on it.
     except (AttributeError, BadSetting):  # a source without a catalogue, or that names the table in its own way
         catalog_notes = ()
-    return (*only, *catalog_notes, *cut)
+    return (*of_keys, *catalog_notes, *cut)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #47ee9435
 def prove(
@@ -475,7 +475,7 @@ def prove(
     start = time.perf_counter()
     url = address(request.source, request.secret)
     # The lake's commit is read before the source, so the source is never older than the lake.
-    table, head = lake_table(request)
+    table, head = passes_table(request)
     position = Position.from_json(head.position)
     command = again(request.table, request.source, request.secret)
     under = decided = ""
@@ -493,7 +493,7 @@ def prove(
         rows = table.read(session, head.number).where("Op IS NULL OR Op <> 'D'")
         losses = losses_of(look, name, rules, millis)
         sides = source_side(look, source_name(look, name)), stack.enter_context(spark_side(session, rows))
-        done, layout = find(sides, rules, head.key)
+        done, layout = find_differences(sides, rules, head.key)
         if not done.is_equal:
             done, under, decided = _explained(request, session, look, head, sides, done, layout)
     without_key = "" if head.key else str(request.table)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ..errors import NOT_DONE
 
 # %% auto #0
-__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'seconds_of', 'step_of', 'slots',
+__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'timestamp_of', 'time_step', 'slots',
            'can_draw', 'layer', 'svg_of', 'charts_mark', 'charts_of']
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
@@ -37,19 +37,19 @@ _STEP_NAMES = [
 OPERATIONS = ("inserted", "updated", "deleted")
 
 
-def seconds_of(
+def timestamp_of(
     time: str,  # ISO 8601, UTC
 ) -> float:  # since 1970
     "A time of the run log as a number."
     return datetime.fromisoformat(time).timestamp()
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #10fece34
-def step_of(
+def time_step(
     runs: list[dict[str, Any]],  # with `end`, in any order
     limit: int = SLOTS,
 ) -> int:  # seconds
     "The shortest step with which `SLOTS` slots reach from the first run to the last."
-    times = [seconds_of(run["end"]) for run in runs]
+    times = [timestamp_of(run["end"]) for run in runs]
     span = max(times) - min(times)
     return next((step for step in STEPS if span < step * (limit - 1)), STEPS[-1] * (1 + int(span / STEPS[-1] / limit)))
 
@@ -70,7 +70,7 @@ def slots(
     "Runs added up by time; the lag is the largest of the slot, None where no run reported one."
     by_start: dict[int, dict[str, Any]] = {}
     for run in runs:
-        start = int(seconds_of(run["end"]) // step * step)
+        start = int(timestamp_of(run["end"]) // step * step)
         empty = {"start": _iso(start), "end": _iso(start + step), "lag": None, "bytes": 0, "files": 0, "bad": 0}
         slot = by_start.setdefault(start, {**empty, **dict.fromkeys(OPERATIONS, 0)})
         if isinstance(run.get("lag"), (int, float)):
@@ -164,8 +164,8 @@ _CLOCK = [
 
 def _time_axis(slots: list[dict[str, Any]], step: int) -> dict[str, Any]:
     "At least 24 slots wide, so that a single bar does not fill the picture."
-    end = seconds_of(slots[-1]["end"])
-    begin = min(seconds_of(slots[0]["start"]), end - 24 * step)
+    end = timestamp_of(slots[-1]["end"])
+    begin = min(timestamp_of(slots[0]["start"]), end - 24 * step)
     scale = {"type": "utc", "domain": [_iso(begin), _iso(end)]}
     form = next(form for longest, form in _CLOCK if end - begin <= longest)
     return {"field": "start", "type": "temporal", "scale": scale, "axis": {"format": form}}
@@ -273,7 +273,7 @@ def charts_mark(
     runs: list[dict[str, Any]],  # as for `charts_of`, at least one
 ) -> str:  # without spaces
     "The same until a new slot begins or a run goes wrong: charts of equal marks differ in the last slot alone."
-    step = step_of(runs)
+    step = time_step(runs)
     filled = slots(runs, step)
     bad = sum(slot["bad"] for slot in filled)
     return f"{step}-{filled[0]['start']}-{filled[-1]['start']}-{bad}"
@@ -291,6 +291,6 @@ def charts_of(
         return Markup('<p class="soft">No run yet, so there is nothing to draw.</p>')
     if not can_draw():
         return Markup('<p class="soft">{}</p>').format(MISSING)
-    step = step_of(runs)
+    step = time_step(runs)
     filled = slots(runs, step)
     return Markup('<div class="charts">{}</div>').format(Markup("").join(CHARTS[name](filled, step) for name in names))

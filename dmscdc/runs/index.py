@@ -23,8 +23,9 @@ from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'Reading', 'LogLine', 'read_on', 'row_of',
-           'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'table_of', 'bring_up_to_date']
+__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'LogLines', 'LogLine', 'read_on', 'run_row',
+           'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'indexed_table',
+           'bring_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -50,7 +51,7 @@ def _fingerprint(content: bytes) -> str:
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-008
 @dataclass(frozen=True)
-class Reading:
+class LogLines:
     "Lines of the run log, and the offset after the last."
 
     start: LogOffset
@@ -75,7 +76,7 @@ def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[Log
 def read_on(
     run_store: RunStore,
     start: LogOffset,  # where the last reading ended
-) -> Reading | None:  # None: this is not the run log that was read before
+) -> LogLines | None:  # None: this is not the run log that was read before
     "All lines after an offset; a line that is still being written is left to the next reader."
     skip, end, is_known = min(BACK, start.offset), start, not start.offset
     lines: list[LogLine] = []
@@ -88,13 +89,13 @@ def read_on(
         if len(complete) > begin:
             lines += _lines_with_offsets(complete[begin:], piece, offset)
             end = LogOffset(piece, offset + len(complete) - begin, _fingerprint(complete))
-    return Reading(start, lines, end) if is_known else None
+    return LogLines(start, lines, end) if is_known else None
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-013
 _MOST_WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
-def row_of(
+def run_row(
     line: dict[str, Any],  # of the run log
 ) -> dict[str, Any]:  # without what is empty or zero
     "The fields of a run that pages show."
@@ -139,13 +140,13 @@ def _upto(index: dict[str, Any]) -> tuple[int, int]:
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-018
 def with_lines(
     runs: dict[str, Any],  # upto, closed, rows
-    reading: Reading,  # lines of this table, from `upto` or earlier
+    reading: LogLines,  # lines of this table, from `upto` or earlier
 ) -> dict[str, Any]:  # the same with what is new
     "A table's runs with the new ones added; a late one is sorted in."
     if reading.end.at <= _upto(runs):
         return runs
     ids = {row.get("run") for row in runs["rows"]}
-    fresh = {line.get("run"): row_of(line) for offset, line in reading.lines if offset > _upto(runs)}
+    fresh = {line.get("run"): run_row(line) for offset, line in reading.lines if offset > _upto(runs)}
     rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=end_of_run)
     return {**runs, "upto": [*reading.end.at], "rows": rows}
 
@@ -202,7 +203,7 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
 def _add_line(index: dict[str, Any], line: dict[str, Any]) -> None:
     "Add a line to the front page's file."
-    row, is_pass = row_of(line), line.get("job") == "pass" and not line.get("html")
+    row, is_pass = run_row(line), line.get("job") == "pass" and not line.get("html")
     if is_pass:
         index["last_pass"] = {name: line.get(name) for name in ("start", "end", "words", "cause")}
         if index["open"]:
@@ -246,7 +247,7 @@ def index_of(
 _Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; the second is where those of before are
 
 
-def _add_lines(index: dict[str, Any], reading: Reading, draw: _Draw) -> dict[str, Any]:
+def _add_lines(index: dict[str, Any], reading: LogLines, draw: _Draw) -> dict[str, Any]:
     "The front page's file with the missing lines; draw charts where passes have done something."
     passes = index["passes"]
     for line in reading.lines:
@@ -265,28 +266,28 @@ class _LogNews:
 
     run_store: RunStore
     index: dict[str, Any]  # as it was before
-    reading: Reading
+    reading: LogLines
 
     @cached_property
-    def new(self) -> dict[str, Reading]:
+    def new(self) -> dict[str, LogLines]:
         "The new lines of each table."
         return _by_table(self.reading)
 
     @cached_property
-    def whole(self) -> dict[str, Reading]:
+    def whole(self) -> dict[str, LogLines]:
         "All lines of each table: read only for files that must be rebuilt."
         return _by_table(read_on(self.run_store, LogOffset()))
 
-    def of(self, table: str, upto: tuple[int, int]) -> Reading:
+    def of(self, table: str, upto: tuple[int, int]) -> LogLines:
         "Lines of a table, from an offset or earlier."
         has_all = upto >= self.reading.start.at or table not in self.index["tables"]
         readings = self.new if has_all else self.whole
         return readings.get(table) or replace(self.reading, lines=[])
 
 # %% ../../notebooks/09_runs/08_index.ipynb #5b58f982
-def _by_table(reading: Reading) -> dict[str, Reading]:
+def _by_table(reading: LogLines) -> dict[str, LogLines]:
     "The lines of each table, without those of passes that found nothing to do."
-    readings: dict[str, Reading] = {}
+    readings: dict[str, LogLines] = {}
     for line in reading.lines:
         if not _is_idle(line.run):
             readings.setdefault(line.run.get("table") or "", replace(reading, lines=[])).lines.append(line)
@@ -309,11 +310,11 @@ def _read_news(
     if reading is None:
         run_store.revise(INDEX, begin)
         index = index_of(run_store)
-        reading = read_on(run_store, LogOffset(*index["upto"])) or Reading(LogOffset(), [], LogOffset())
+        reading = read_on(run_store, LogOffset(*index["upto"])) or LogLines(LogOffset(), [], LogOffset())
     return _LogNews(run_store, index, reading)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #5fdcf5b2
-def table_of(
+def indexed_table(
     run_store: RunStore,
     index: dict[str, Any],
     table: str,
@@ -338,7 +339,7 @@ def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
     results: list[_Grown] = []  # of each attempt: the file may be another one by then
 
     def edit(before: bytes) -> bytes | None:
-        runs = table_of(log_news.run_store, log_news.index, table, before)
+        runs = indexed_table(log_news.run_store, log_news.index, table, before)
         grown = with_lines(runs, log_news.of(table, _upto(runs)))
         if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(log_news.run_store, grown)
@@ -367,7 +368,7 @@ def _close(log_news: _LogNews, table: str, written: dict[str, Any]) -> None:
     "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:
-        runs = table_of(log_news.run_store, log_news.index, table, before)
+        runs = indexed_table(log_news.run_store, log_news.index, table, before)
         remaining = without_closed(runs, written)
         return None if remaining["closed"] == runs["closed"] else _encoded(remaining)
 

@@ -42,7 +42,7 @@ if _is_hidden:
 
 # %% auto #0
 __all__ = ['LOOK', 'ThisPython', 'OwnClient', 'OwnKernel', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched',
-           'death_words', 'kernel_env', 'KernelEngine', 'braced', 'executed']
+           'kernel_end', 'kernel_env', 'KernelEngine', 'braced', 'executed']
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-007
 _LOG = logging.getLogger("dmscdc.runs.kernel")
@@ -209,7 +209,7 @@ def watched(
         looker.join()
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-027
-def death_words(
+def kernel_end(
     code: int | None,  # return code of the kernel's process; negative for a signal
 ) -> str:  # a sentence
     "How a kernel died."

@@ -23,15 +23,15 @@ from ..landing.files import for_shell
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'as_json', 'value_words', 'table_html', 'record', 'in_order', 'records', 'Run',
-           'iso', 'path_name', 'new_run', 'run_log_line', 'read_lines', 'end_of_run', 'RunLog', 'store_line',
+__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'from_json', 'value_words', 'table_html', 'record', 'keys_first', 'records',
+           'Run', 'iso', 'path_name', 'new_run', 'run_log_line', 'read_lines', 'end_of_run', 'RunLog', 'store_line',
            'stored_run', 'run_log_lines', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-008
-def as_json(
+def from_json(
     value: Any,  # anything; what JSON does not know is kept as text
 ) -> Any:  # only dicts, lists, texts, numbers, booleans and None
     "The value as it comes back from a file."
@@ -108,7 +108,7 @@ def record(
     "Keep a value in the notebook that runs: a table for people, the value itself for programs."
     from IPython.display import display
 
-    value = as_json(value)
+    value = from_json(value)
     forms = {
         RECORD: {name: value},
         "text/html": f"<p><b>{html.escape(name)}</b></p>{table_html(value)}",
@@ -117,14 +117,14 @@ def record(
     display(forms, metadata={RECORD: _names_in(value)}, raw=True)
 
 # %% ../../notebooks/09_runs/02_log.ipynb #30290d24
-def in_order(
+def keys_first(
     value: Any,  # a JSON value
     names: Iterable[str],  # that come first; names that are not in the value are skipped
 ) -> Any:
     "A dict with the given names first, also in a list of dicts; other values unchanged."
     if isinstance(value, dict):
         return {name: value[name] for name in (*names, *value) if name in value}
-    return [in_order(row, names) for row in value] if _is_list_of_dicts(value) else value
+    return [keys_first(row, names) for row in value] if _is_list_of_dicts(value) else value
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-021
 def records(
@@ -140,7 +140,7 @@ def records(
     for output in (output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])):
         names = output.get("metadata", {}).get(RECORD, [])
         for name, value in output.get("data", {}).get(RECORD, {}).items():
-            recorded[name] = in_order(value, names)
+            recorded[name] = keys_first(value, names)
     return recorded
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026

@@ -22,7 +22,7 @@ from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from .charts import charts_mark, charts_of
-from .index import MARKS_SHOWN, PAGE, bring_up_to_date, index_of, pages_of, table_of
+from .index import MARKS_SHOWN, PAGE, bring_up_to_date, index_of, indexed_table, pages_of
 from .report import LOADS, file_of, render, took
 from .store import RunStore, open_run_store
 
@@ -165,12 +165,12 @@ def write_table_pages(
     "Write the pages of a table that are not closed, from what its file says at that moment."
     file = file_of(table, kind="json")
     content = run_store.get(file)
-    runs = table_of(run_store, index, table, content)
+    runs = indexed_table(run_store, index, table, content)
     for number in pages_of(runs):
 
         def edit(before: bytes, number: int = number) -> bytes | None:
             now = run_store.get(file)
-            newest = runs if now == content else table_of(run_store, index, table, now)
+            newest = runs if now == content else indexed_table(run_store, index, table, now)
             is_gone = number not in pages_of(newest)
             is_there = not is_gone and f'data-shows="{escape(_mark_of(newest, number))}"'.encode() in before[:1_000]
             return None if is_gone or is_there else table_page(table, newest, number, before=before.decode()).encode()

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from ..errors import NOT_DONE, Verdict, escaped
-from .log import RECORD, as_json, in_order, path_name, records, table_html, value_words
+from .log import RECORD, from_json, keys_first, path_name, records, table_html, value_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from nbconvert import HTMLExporter
 
 # %% auto #0
-__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'moment', 'took', 'sum_of', 'share', 'render',
-           'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
+__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'time_text', 'took', 'sum_of', 'share',
+           'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
            'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up',
            'page_values', 'report_html']
 
@@ -78,7 +78,7 @@ def _mark(verdict: str) -> str:
     return Verdict(verdict).mark if verdict in list(Verdict) else "?"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-014
-def moment(
+def time_text(
     time: str,  # ISO 8601, UTC
 ) -> str:  # e.g. `2018-12-13 10:00:07`
     "A time for people, in UTC."
@@ -123,7 +123,7 @@ _FILTERS: dict[str, Callable] = {
     "say": value_words,
     "size": size,
     "duration": duration,
-    "moment": moment,
+    "time_text": time_text,
     "sum_of": sum_of,
     "share": share,
     "mark": _mark,
@@ -238,7 +238,7 @@ def lean(
 ) -> dict[str, Any]:  # a copy for the page
     "The notebook as the page shows it: all errors, and other outputs as long as there is room."
     cells = []
-    for cell in as_json(book)["cells"]:
+    for cell in from_json(book)["cells"]:
         if "papermill-error-cell-tag" in cell["metadata"].get("tags", []):
             continue
         cell["source"], outputs = "".join(cell["source"]), cell.pop("outputs", [])
@@ -475,7 +475,9 @@ def files_by_time(
     limit: int = 60,  # bars
 ) -> list[dict[str, Any]]:  # bars: from, to (UTC), rows, ops (inserts, updates, deletes; [] where they are not counted)
     "Operations of the change files by the time at which DMS closed them; a bar for several where many."
-    closed = [(moment, file["rows"] or 0, file.get("ops") or []) for file in files if (moment := _closed(file["path"]))]
+    closed = [
+        (time_text, file["rows"] or 0, file.get("ops") or []) for file in files if (time_text := _closed(file["path"]))
+    ]
     closed.sort(key=itemgetter(0))
     step = -(-len(closed) // limit) or 1
     groups = [closed[begin : begin + step] for begin in range(0, len(closed), step)]
@@ -530,7 +532,7 @@ def page_values(
         "run": run,
         "done": done,
         "rows": balance_lines(done.get("rows") or {}, is_load),
-        "lake": in_order(done.get("lake") or {}, LAKE),
+        "lake": keys_first(done.get("lake") or {}, LAKE),
         "took": took(run["start"], run["end"]) if run.get("end") else None,
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
         "parameters": parameters_of(book),

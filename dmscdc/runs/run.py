@@ -144,7 +144,7 @@ def ended_early(
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
-    from dmscdc.runs.kernel import death_words, server_cause
+    from dmscdc.runs.kernel import kernel_end, server_cause
 
     if watch.ended[0]:
         return Verdict.FAILED, *watch.ended
@@ -161,7 +161,7 @@ def ended_early(
     if getattr(watch.process, "is_orphan", False):
         return Verdict.FAILED, FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
     if isinstance(error, DeadKernelError) or code or "Kernel died" in str(error):
-        return Verdict.FAILED, "kernel killed", death_words(code)
+        return Verdict.FAILED, "kernel killed", kernel_end(code)
     return Verdict.FAILED, "cell error", f"{type(error).__name__}: {error}"
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-029

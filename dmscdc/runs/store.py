@@ -24,7 +24,7 @@ from ..storage.log_store import OLD_BOTO3, get_object
 
 # %% auto #0
 __all__ = ['LINES', 'KINDS', 'LONGEST', 'PIECE', 'RunStore', 'locked_whole', 'write_whole', 'FolderRunStore', 'encryption',
-           'asked', 'ObjectFolder', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
+           's3_errors', 'ObjectFolder', 'change', 'cache_of', 'BucketRunStore', 'open_run_store', 'borrowed']
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-007
 @contextmanager
@@ -188,7 +188,7 @@ def encryption(
 
 # %% ../../notebooks/09_runs/01_store.ipynb #cell-028
 @contextmanager
-def asked(
+def s3_errors(
     failure: str,  # what has failed, for the message
 ) -> Iterator[Any]:  # the client
     "Give the S3 client to a block and put our words in front of its errors."
@@ -225,7 +225,7 @@ class ObjectFolder:
 
     def read(self, name: str) -> tuple[bytes, dict[str, str]]:
         "The content, and the condition for the next write."
-        with asked(f"{self.where(name)} could not be read") as s3:
+        with s3_errors(f"{self.where(name)} could not be read") as s3:
             try:
                 content, mark = get_object(s3, self.bucket, self.prefix + name)
                 return content, {"IfMatch": mark}
@@ -235,20 +235,20 @@ class ObjectFolder:
     def put(self, name: str, content: bytes, **condition: str) -> None:
         "Write an object, whole or not at all."
         headers = {"ContentType": KINDS[Path(name).suffix], **encryption(os.environ.get(_ENCRYPTION, ""))}
-        with asked(f"{self.where(name)} could not be written") as s3:
+        with s3_errors(f"{self.where(name)} could not be written") as s3:
             s3.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, **headers, **condition)
 
     def remove(self, names: Iterable[str]) -> None:
         "Delete objects, where they are there."
         keys = [{"Key": self.prefix + name} for name in names]
-        with asked(f"{self.where('')} could not be tidied") as s3:
+        with s3_errors(f"{self.where('')} could not be tidied") as s3:
             for begin in range(0, len(keys), 1_000):  # a request takes no more
                 s3.delete_objects(Bucket=self.bucket, Delete={"Objects": keys[begin : begin + 1_000], "Quiet": True})
 
     def names(self, below: str) -> list[tuple[str, int]]:
         "Names and sizes of the objects below a name, sorted."
         start = self.prefix + below
-        with asked(f"{self.where(below)} could not be listed") as s3:
+        with s3_errors(f"{self.where(below)} could not be listed") as s3:
             pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=start)
             return [
                 (entry["Key"][len(self.prefix) :], entry["Size"])

@@ -20,11 +20,11 @@ from ..state.items import TableItem
 from ..state.position import Position, checksum, less, plus, reread
 
 # %% auto #0
-__all__ = ['versions_of', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'first_step',
+__all__ = ['type2_table', 'Scd2Position', 'scd2_position_of', 'check_free', 'unseen', 'target_of', 'ChangeSpan', 'first_step',
            'next_step', 'next_scd2_position', 'load_time']
 
 # %% ../../notebooks/11_scd2/02_plan.ipynb #cell-005
-def versions_of(table: TableRef) -> TableRef:
+def type2_table(table: TableRef) -> TableRef:
     "The type-2 table of a mirror."
     return TableRef(table.schema, f"{table.name}_scd2")
 

@@ -39,8 +39,8 @@ from dmscdc.scd2.plan import (
     next_step,
     scd2_position_of,
     target_of,
+    type2_table,
     unseen,
-    versions_of,
 )
 from dmscdc.scd2.versions import (
     ADDED,
@@ -56,10 +56,10 @@ from dmscdc.scd2.versions import (
     WHAT,
     Scd2Spec,
     build_versions,
+    change_lines,
     extend_versions,
     implied_deletes,
-    kind_of,
-    lines_of,
+    read_kind,
     starts_of,
     version_schema,
 )
@@ -71,9 +71,9 @@ from ..storage.filesystem import read_url, spark_url
 from ..storage.log_store import decided_by
 
 # %% auto #0
-__all__ = ['SMALL', 'Scd2State', 'load_scd2', 'step_of', 'settings_of', 'files_of', 'spec_of', 'look', 'between', 'ordered',
-           'new_versions', 'PendingVersions', 'stage_versions', 'Increment', 'update_versions', 'read_versions',
-           'valid_at']
+__all__ = ['SMALL', 'Scd2State', 'load_scd2', 'step_now', 'settings_of', 'step_files', 'spec_of', 'batch_facts',
+           'possibly_changed', 'ordered', 'new_versions', 'PendingVersions', 'stage_versions', 'Increment',
+           'update_versions', 'read_versions', 'valid_at']
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-005
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def load_scd2(
 ) -> Scd2State:
     "Recover the type-2 table, and list the landing. Raises `UnknownTable`, `Refused`, `NoPast`."
     item = state.get(table)
-    name = versions_of(table)
+    name = type2_table(table)
     if item is None or not item.key:
         way = f"{Advice.SET(table, '--key …')}"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
@@ -121,7 +121,7 @@ def load_scd2(
     return Scd2State(item, lake_table, head, None if rebuild else built, changelog, mirrored, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006
-def step_of(scd2: Scd2State, landed: bool, quiet_period: float) -> ChangeSpan:
+def step_now(scd2: Scd2State, landed: bool, quiet_period: float) -> ChangeSpan:
     "What to apply now."
     changelog = scd2.past
     built = scd2.built
@@ -172,7 +172,7 @@ def _source_columns(scd2: Scd2State) -> Schema:
     return tuple(column for column in scd2.schema if column.name not in added)
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #07209663
-def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
+def step_files(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     "The files of the step with their contents. Raises `Refused`."
     table = str(scd2.table)
     changelog = scd2.past
@@ -187,7 +187,7 @@ def files_of(scd2: Scd2State, step: ChangeSpan) -> ChangeFiles:
     before = built.position.load if built else 0
     numbers = {file.path: step.number if file.is_load or file in step.whole else before for file in step.files}
     kinds = {
-        file.path: kind_of(numbers[file.path], file in step.load, file not in step.reapplied) for file in step.files
+        file.path: read_kind(numbers[file.path], file in step.load, file not in step.reapplied) for file in step.files
     }
     load = {file.path: changelog.urls[file.path] for file in changelog.load[:1]}
     return replace(change_files(footers, changelog.urls, schema, kinds, scd2.item.key, load), without=changelog.hidden)
@@ -220,7 +220,7 @@ def _bounded(how: Scd2Spec) -> list[str]:
     return [name for name, kind in kinds.items() if kind in _BOUNDED]
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-011
-def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes back
+def batch_facts(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes back
     "Facts about the new rows: bad ones, changes with a sequence, the highest sequence, bounds of the key."
     is_load = F.col(KIND).endswith("load")
     can = F.when(is_load, has_key(how.key)).otherwise(can_apply(how.key))
@@ -234,7 +234,7 @@ def look(rows: DataFrame, how: Scd2Spec) -> dict[str, Any]:  # one row comes bac
     return new.agg(*[value.alias(name) for name, value in facts.items()]).collect()[0].asDict()
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #b577b74d
-def between(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
+def possibly_changed(versions: DataFrame, how: Scd2Spec, facts: dict[str, Any]) -> DataFrame:
     "Versions whose key may have new changes: Parquet's statistics skip the others."
     for number, name in enumerate(_bounded(how)):
         low = facts[f"low{number}"]
@@ -293,10 +293,10 @@ def new_versions(
     step: ChangeSpan,
     files: ChangeFiles,
     how: Scd2Spec,
-    facts: dict[str, Any],  # of `look`
+    facts: dict[str, Any],  # of `batch_facts`
 ) -> DataFrame:
     "What is to be written, as `extend_versions` returns it."
-    lines = lines_of(read_changes(spark, files), files.sets, how).where(can_apply(how.key))
+    lines = change_lines(read_changes(spark, files), files.sets, how).where(can_apply(how.key))
     if scd2.built is None:
         opened = {WHAT: F.lit("opened"), CHANGE: F.col(CURRENT).cast("int")}
         return build_versions(lines, files.sets, how).withColumns(opened)
@@ -306,7 +306,7 @@ def new_versions(
         lines = _with_gone(lines, versions, step, how)
         return extend_versions(lines, starts_of(lines, how), versions, files.sets, how)
     # Only versions whose keys lie between the smallest and the largest new key are read.
-    versions = between(versions, how, facts)
+    versions = possibly_changed(versions, how, facts)
     starts = starts_of(lines.where(~F.col(BEGINS)), how)
     if step.late and how.ignored:
         starts = _earlier(starts, versions, step, how)
@@ -415,7 +415,7 @@ def _build_step(
     how = spec_of(scd2, step, files, *chosen)
     # A damaged page must fail here, before anything is staged.
     check_sound(spark, {file.path: files.urls[file.path] for file in files.footers}, files.bytes)
-    facts = look(read_changes(spark, files), how)
+    facts = batch_facts(read_changes(spark, files), how)
     by_sequence, highest = ordered(scd2, step, how, facts)
     how = replace(how, by_sequence=bool(by_sequence))
     count = (before.files if before and before.position.load == step.number else 0) + len(step.new) - len(step.revised)
@@ -525,10 +525,10 @@ def update_versions(
     with decided_by(lambda *arguments: store.decide(ref, *arguments)):
         scd2 = load_scd2(ref, landing, lake, store, archive, rebuild, catalog)
         chosen = settings_of(scd2, ignored, time_column)
-        step = step_of(scd2, landed, quiet_period)
+        step = step_now(scd2, landed, quiet_period)
         if not step.has_work:
             return _reported(scd2, step, None)
-        files = files_of(scd2, step)  # what is refused is said before Spark is started
+        files = step_files(scd2, step)  # what is refused is said before Spark is started
         session = spark() if spark else open_session(places=(landing, scd2.there.location), format=scd2.there.format)
         listed_at = now if landed or scd2.mirror is None else scd2.mirror.listed_at
         pending = _build_step(session, scd2, step, files, run, chosen, listed_at)
@@ -545,7 +545,7 @@ def read_versions(
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> DataFrame:  # Op, the source's columns, valid_from, valid_to, is_current, position, position_to, file and row
     "All versions of all keys. Raises `Refused`, `LookupError`."
-    name = versions_of(TableRef.parse(table))
+    name = type2_table(TableRef.parse(table))
     lake_table = open_lake(TableItem(name, format=format), lake, catalog)
     if scd2_position_of(name, lake_table.head()) is None:
         raise LookupError(f"{name}: no type-2 table in {lake}: {Advice.SCD2(table)}")

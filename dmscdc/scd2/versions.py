@@ -19,8 +19,8 @@ from ..history.replay import SET, carried, order_text, settled, struct
 
 # %% auto #0
 __all__ = ['FROM', 'TO', 'CURRENT', 'BEGAN', 'ADDED', 'AT', 'TIME', 'BEGINS', 'START', 'LATER', 'DIFFERS', 'SPAN', 'FIRST',
-           'UNTIL', 'HIDDEN', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'kind_of', 'lines_of', 'implied_deletes',
-           'build_versions', 'starts_of', 'extend_versions']
+           'UNTIL', 'HIDDEN', 'WHAT', 'CHANGE', 'version_schema', 'Scd2Spec', 'read_kind', 'change_lines',
+           'implied_deletes', 'build_versions', 'starts_of', 'extend_versions']
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-007
 FROM, TO, CURRENT, BEGAN, _ENDED = "valid_from", "valid_to", "is_current", "position", "position_to"
@@ -76,7 +76,7 @@ START = "_cdc_start"  # place of the first new change of the key
 _IS_NEW = "_cdc_new"  # not applied before
 
 
-def kind_of(
+def read_kind(
     load: int,  # number of the load that a file belongs to or stands on
     is_load: bool,
     is_new: bool,  # not applied before
@@ -95,8 +95,8 @@ def _as_in_lake(rows: DataFrame) -> DataFrame:
     return rows.withColumns({BEGINS: is_load, FILE: file, OP: F.when(is_load, F.lit("I")).otherwise(F.col(OP))})
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #cell-014
-def lines_of(
-    rows: DataFrame,  # of `read_changes`, with kinds of `kind_of`
+def change_lines(
+    rows: DataFrame,  # of `read_changes`, with kinds of `read_kind`
     sets: ColumnGroups,
     how: Scd2Spec,
 ) -> DataFrame:  # the key, Op, file, row, order, time, new, begins; a struct a set, null where nothing is carried
@@ -119,7 +119,7 @@ def _lines_again(
     versions: DataFrame,  # of `_reaching`, before the first new change of their key
     sets: ColumnGroups,
     how: Scd2Spec,
-) -> DataFrame:  # as `lines_of`
+) -> DataFrame:  # as `change_lines`
     "Versions as the changes that they come from."
     order = Window.partitionBy(*map(quoted, how.key)).orderBy(BEGAN)
     groups = {f"{SET}{i}": struct({name: quoted(name) for name in names}) for i, (_, names) in enumerate(sets)}
@@ -138,7 +138,7 @@ def implied_deletes(
     keys: DataFrame,  # the columns of the key
     load: int,  # number of a load
     how: Scd2Spec,
-) -> DataFrame:  # as `lines_of`, without what is told
+) -> DataFrame:  # as `change_lines`, without what is told
     "The deletions that a load implies: keys that were there before, and that it does not bring."
     time = F.timestamp_micros(F.lit(round(how.load_time * 1e6)))
     # The place sorts behind all that came before the load, and before its rows.
@@ -201,7 +201,7 @@ def _last_of_moment(events: DataFrame, how: Scd2Spec) -> DataFrame:
 
 # %% ../../notebooks/11_scd2/01_versions.ipynb #865ff5b7
 def build_versions(
-    lines: DataFrame,  # of `lines_of` and the others: all of some keys
+    lines: DataFrame,  # of `change_lines` and the others: all of some keys
     sets: ColumnGroups,
     how: Scd2Spec,
 ) -> DataFrame:  # a version a row: Op, the source's columns, ours, file and row of the change, _cdc_hidden

@@ -26,8 +26,8 @@ from ..spark.formats import FORMATS, formats
 from ..storage.filesystem import is_bucket
 
 # %% auto #0
-__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'OLD_NAMES', 'Config', 'table_parameters', 'is_wanted', 'check_names', 'check_value',
-           'absolute', 'read_config', 'write_config', 'nearest_config']
+__all__ = ['FILE', 'MEANING', 'DEFAULTS', 'OLD_NAMES', 'Config', 'table_parameters', 'is_wanted', 'check_setting_names',
+           'check_value', 'absolute', 'read_config', 'write_config', 'nearest_config']
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-007
 def _setting(
@@ -135,7 +135,7 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {OLD_NAMES.get(name, name): value for name, value in settings.items()}
 
 
-def check_names(
+def check_setting_names(
     settings: Mapping,  # settings by name
     source: str,  # where they come from, for the message
 ) -> None:
@@ -239,7 +239,7 @@ def _read_file(file: Path) -> dict:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is no TOML: {error}") from error
     settings = _renamed(settings)
-    check_names(settings, file.name)
+    check_setting_names(settings, file.name)
     return {name: check_value(name, value, file.name) for name, value in settings.items()}
 
 # %% ../../notebooks/13_service/01_config.ipynb #c351b750
@@ -299,7 +299,7 @@ def read_config(
     folder = _here(folder)
     settings = _read_file(folder / FILE)
     flags = _renamed({name: value for name, value in flags.items() if value is not None})
-    check_names(flags, "command line")
+    check_setting_names(flags, "command line")
     for name, value in flags.items():
         settings[name] = check_value(name, value, f"--{name.replace('_', '-')}")
     if missing := [name for name in ("landing", "lake") if name not in settings]:
@@ -329,7 +329,7 @@ def write_config(
 ) -> Path:  # of the file
     "Write dmscdc.toml, never over an existing one. Raises `ConfigError` before anything is written."
     settings = _renamed({name: value for name, value in values.items() if value is not None})
-    check_names(settings, "dmscdc init")
+    check_setting_names(settings, "dmscdc init")
     named = [name for name in MEANING if name in settings]
     text = _for_people({name: check_value(name, settings[name], "dmscdc init") for name in named})
     file = Path(folder) / FILE

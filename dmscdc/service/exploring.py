@@ -21,7 +21,7 @@ from ..errors import LandingEmpty
 from ..landing.files import Landing, RawFile, TableRef
 from ..landing.s3 import open_landing
 from ..runs.charts import charts_of
-from ..runs.index import row_of
+from ..runs.index import run_row
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..runs.store import open_run_store
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['kept_runs', 'report_links', 'run_charts', 'sorted_by_click', 'landed_changes', 'readable', 'frame', 'headed',
-           'new_home', 'rows_in', 'framed']
+__all__ = ['kept_runs', 'report_links', 'run_charts', 'sorted_by_click', 'landed_changes', 'readable_urls', 'frame', 'headed',
+           'new_home', 'all_rows', 'framed']
 
 # %% ../../notebooks/13_service/10_exploring.ipynb #4153c7b6
 def kept_runs(
@@ -73,7 +73,7 @@ def run_charts(
     runs: pd.DataFrame,  # some of `kept_runs`
 ) -> Markup:  # HTML
     "Their lag, rows and bytes over time."
-    return Markup(charts_of([row_of(line) for line in runs.to_dict("records")]))
+    return Markup(charts_of([run_row(line) for line in runs.to_dict("records")]))
 
 # %% ../../notebooks/13_service/10_exploring.ipynb #50e7ab11
 def sorted_by_click() -> Markup:  # HTML, to be displayed once
@@ -94,7 +94,7 @@ def landed_changes(
     return there, found
 
 # %% ../../notebooks/13_service/10_exploring.ipynb #47cc3709
-def readable(
+def readable_urls(
     config: Config,
     table: TableRef,
     files: Iterable[RawFile],
@@ -134,7 +134,7 @@ def new_home(
     return Path(folder or mkdtemp(prefix="dmscdc-")) / name
 
 # %% ../../notebooks/13_service/10_exploring.ipynb #7aae08fc
-def rows_in(
+def all_rows(
     place: str | Path,  # a Parquet file, or a folder of them
     by: str = "",  # column that sorts them
 ) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from ..changes.csv_rows import first_rows
 from ..changes.derived import column_of, computed
 from ..changes.options import ReadOptions, is_csv
 from ..changes.read import SEQUENCE, images_of_all, may_hold_sequence
-from ..changes.schema import OP, Column, check_names, column_type, open_raw, size_of
+from ..changes.schema import OP, Column, check_column_names, column_type, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.advice import Advice
 from ..landing.files import Landing, Listing, RawFile, TableRef, for_shell
@@ -28,7 +28,7 @@ from ..load.arrivals import count
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['SHARE', 'NEVER', 'COUNTED', 'first_of', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess',
+__all__ = ['SHARE', 'NEVER', 'COUNTED', 'read_first_rows', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess',
            'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
@@ -36,7 +36,7 @@ _SAMPLE = 10_000  # rows, fewer if they are larger than:
 SHARE = 64 << 20  # bytes before compression
 
 
-def first_of(
+def read_first_rows(
     landing: Landing,  # where the file is
     table: TableRef,
     file: RawFile,  # of the table
@@ -59,7 +59,7 @@ def some_rows(
     csv: ReadOptions = ReadOptions(),  # how its CSV files are read
 ) -> pa.Table:  # of a change file the inserts only
     "Those of the first rows that tell a key. Raises `Refused` for CSV."
-    rows = first_of(landing, table, file, csv)
+    rows = read_first_rows(landing, table, file, csv)
     may_change = file.is_change or is_csv(file.path)
     return rows.filter(pc.equal(rows["Op"], "I")) if may_change and "Op" in rows.column_names else rows
 
@@ -173,7 +173,7 @@ def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], cs
     changes: Counter[str] = Counter()
     for file in files:
         with suppress(Refused):
-            changes += keyless_changes(first_of(landing, table, file, csv))
+            changes += keyless_changes(read_first_rows(landing, table, file, csv))
     if not changes:
         return ""
     lies = " and ".join(count(changes[op], noun) for op, noun in (("U", "update"), ("D", "delete")) if changes[op])
@@ -202,7 +202,7 @@ def suggest_key(
         way = error.way if isinstance(error, Nameless) else f"{Advice.COLUMNS(table, '--ddl FILE')}"
         words = f"the first row of {file.path} looks like a header" if "header=true" in way else words
         return Suggestion((), words, way, "columns")
-    check_names(str(table), file.path, rows.column_names)
+    check_column_names(str(table), file.path, rows.column_names)
     key = guess(rows, table.name)
     if rows.num_rows < 2:
         rows_seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"

@@ -236,13 +236,13 @@ def not_compared(
     tables: Iterable[TableRef],
 ) -> dict[TableRef, Run]:  # of tables without a proof: a run that was not begun and is not kept
     "Tables that no proof can be about, before anything starts. Raises `UnknownTable`."
-    from dmscdc.reconcile.explain import ProofRequest, lake_table
+    from dmscdc.reconcile.explain import ProofRequest, passes_table
 
     left, now = {}, iso(datetime.now(timezone.utc))
     for table in tables:
         try:
             places = (config.landing, config.lake, config.state, config.source)
-            lake_table(ProofRequest(table, *places, catalog=config.catalog))
+            passes_table(ProofRequest(table, *places, catalog=config.catalog))
             continue
         except Refused:
             check_known(config, table)

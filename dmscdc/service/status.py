@@ -18,7 +18,7 @@ from typing import Any
 from .. import __version__
 from ..changes.derived import with_computed
 from ..changes.options import is_csv, options_from
-from ..changes.schema import by_policy, evolve, in_words, read_footer, read_footers
+from ..changes.schema import by_policy, evolve, read_footer, read_footers, unreadable_in
 from dmscdc.errors import (
     DmscdcError,
     LandingEmpty,
@@ -180,7 +180,7 @@ def _suggested_key(
     try:
         if file and not is_csv(file.path):
             read_footer(file.path, landing.url(table, file.path))
-        with in_words(file.path if file else ""):
+        with unreadable_in(file.path if file else ""):
             return suggest_key(landing, table, listing, options_from(item.columns, item.csv))
     except PermissionError as error:
         words = f"{file.path} cannot be read ({error}): let us in, then: {Advice.PLAN_ONLY(table)}"

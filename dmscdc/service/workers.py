@@ -30,10 +30,10 @@ from .status import TableStatus, busy_words, input_fingerprint, paused_words, pr
 from ..spark.formats import spark_line
 from dmscdc.spark.interrupts import (
     MARK,
+    address_fingerprint,
     end_all,
     is_gone,
     owner_in,
-    print_of,
     session_of,
     session_url,
     spoken,
@@ -335,7 +335,7 @@ def free_dead_lease(
     lease, server = workers.state.holder(table), workers.servers.remote
     owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
     # Work on a Spark that we cannot ask may go on after its pass has died.
-    if owner is None or owner.spark not in ("", print_of(server)):
+    if owner is None or owner.spark not in ("", address_fingerprint(server)):
         return
     try:
         end_all(owner.mark)

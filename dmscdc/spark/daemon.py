@@ -10,7 +10,7 @@ import resource
 import sys
 
 # %% auto #0
-__all__ = ['without_archives', 'lighten', 'bound']
+__all__ = ['without_archives', 'lighten', 'limit_memory']
 
 # %% ../../notebooks/04_spark/05_daemon.ipynb #cell-007
 def without_archives(
@@ -34,7 +34,7 @@ def lighten() -> bool:  # whether something was removed
     return True
 
 # %% ../../notebooks/04_spark/05_daemon.ipynb #cell-013
-def bound(limit: int) -> None:
+def limit_memory(limit: int) -> None:
     "Bound the memory of this process and of those that it starts, unless a lower bound is set."
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     # A lower bound of the system stays.
@@ -44,7 +44,7 @@ def bound(limit: int) -> None:
 
 if __name__ == "__main__" and "__file__" in globals():  # as a program, not in a notebook
     if most := int(os.environ.get("DMSCDC_TASK_MEMORY", 0)):
-        bound(most)
+        limit_memory(most)
     lighten()
     from pyspark.daemon import manager
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['THREADS', 'MARK', 'STEP', 'session_url', 'connect_client', 'ServerMonitor', 'wait_for_end', 'stop_work', 'machine',
-           'print_of', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all', 'session_of']
+           'address_fingerprint', 'this_process', 'owner_in', 'spoken', 'is_gone', 'started_by', 'end_all',
+           'session_of']
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #cell-006
 def session_url(
@@ -196,7 +197,7 @@ class _Owner:
         return f"{self.machine}.{self.pid}.{self.start}"
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #32128730
-def print_of(
+def address_fingerprint(
     address: str | None,  # of a Spark; None or "" for none
 ) -> str:  # "" for none
     "A fingerprint of an address without its token."
@@ -209,7 +210,9 @@ def this_process(
 ) -> _Owner:
     "The calling process."
     pid = os.getpid()
-    return _Owner(os.uname().nodename, pid, run, machine(), "".join(_facts_of_process(pid)[19:20]), print_of(spark))
+    return _Owner(
+        os.uname().nodename, pid, run, machine(), "".join(_facts_of_process(pid)[19:20]), address_fingerprint(spark)
+    )
 
 # %% ../../notebooks/04_spark/04_interrupts.ipynb #13b8867d
 def owner_in(

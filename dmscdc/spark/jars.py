@@ -28,7 +28,7 @@ from ..errors import JarMissing, NotWanted
 from ..storage.filesystem import OUR_JARS, is_own, make_private
 
 # %% auto #0
-__all__ = ['BROUGHT', 'Jar', 'listed', 'repository', 'fetched', 'has_jar', 'with_jars']
+__all__ = ['BROUGHT', 'Jar', 'listed', 'repository', 'fetched_jars', 'has_jar', 'with_jars']
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #4e0c5a07
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _place_of(
     return brought if _is_right(jar, brought) else folder / name
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #828e3aba
-def fetched(
+def fetched_jars(
     jars: Iterable[Jar],
     stop: threading.Event | None = None,  # set if they are no longer wanted
 ) -> list[Path]:  # in the order of the jars
@@ -220,7 +220,7 @@ def _chosen(
             f"Spark needs {' and '.join(unknown)}, and no check sum is known for it: those for Spark 3.5 and 4.1 are. "
             "Put the jars and what they need into a folder, and name it in DMSCDC_JARS"
         )
-    return fetched(dict.fromkeys(jar for name in names for jar in listed()[name]), stop)
+    return fetched_jars(dict.fromkeys(jar for name in names for jar in listed()[name]), stop)
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #2b4f116c
 def with_jars(

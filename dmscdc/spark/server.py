@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['PLUGIN', 'spark_home', 'plugin_port', 'port_of_ours', 'server_command', 'server_env', 'start_guarded', 'SparkServer',
-           'death_words', 'wait_for_port', 'own_log', 'serve']
+           'server_end', 'wait_for_port', 'own_log', 'serve']
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-007
 def spark_home() -> Path:  # the folder with bin/spark-submit
@@ -222,7 +222,7 @@ class SparkServer:
 
     def death(self) -> str:
         "The reason why it ended, as a sentence; empty while it runs."
-        return death_words(self.poll(), self.memory, self.log)
+        return server_end(self.poll(), self.memory, self.log)
 
     def dismiss(self) -> None:
         "Tell the server to end, and do not wait for it."
@@ -249,7 +249,7 @@ def _last_words(
     return (errors or lines or [""])[-1][:300]
 
 # %% ../../notebooks/04_spark/03_server.ipynb #cell-030
-def death_words(
+def server_end(
     code: int | None,  # exit code of the server
     memory: str,  # the heap it had
     log: Path,  # the server's log
@@ -284,7 +284,7 @@ def wait_for_port(
             return int(ready[1])
         if (code := process.poll()) is not None:
             kind = ServerDied if code > 128 else ServerMissing  # above: by a signal
-            raise kind(f"{death_words(code, memory, log)} (log: {log})")
+            raise kind(f"{server_end(code, memory, log)} (log: {log})")
         if stop is not None and stop.is_set():
             raise NotWanted("stopped on request before the Spark server was ready")
         time.sleep(0.05)

@@ -21,7 +21,7 @@ from .position import Instruct, Position, Reload, check_instruction, fit_window
 
 # %% auto #0
 __all__ = ['LEASE_FIELDS', 'ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'STATUS_FIELDS', 'Lease', 'check_lease', 'lease_of',
-           'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'checked', 'from_attributes',
+           'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'checked_item', 'from_attributes',
            'with_settings', 'with_position', 'with_instruction', 'without_instruction', 'with_status', 'State',
            'read_item', 'or_damaged', 'known_item']
 
@@ -282,7 +282,7 @@ def _must_be(kinds: Mapping, parts: Mapping) -> None:
             raise TypeError(f"{name} cannot be {parts[name]!r}")
 
 # %% ../../notebooks/06_state/02_items.ipynb #48b3ee31
-def checked(
+def checked_item(
     item: TableItem,  # as read
 ) -> TableItem:  # the same
     "Checks the types of all parts of an item. Raises `TypeError`."
@@ -343,7 +343,7 @@ def from_attributes(
         columns=tuple((str(name), str(kind)) for name, kind in json.loads(stored["columns"])),
         **{name: json.loads(stored[name]) for name in texts},
     )
-    checked(item)
+    checked_item(item)
     return replace(item, instruction=by_hand(item, stored) or item.instruction, moved=_by_others(item, stored))
 
 # %% ../../notebooks/06_state/02_items.ipynb #cell-027

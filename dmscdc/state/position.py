@@ -20,7 +20,7 @@ from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 # %% auto #0
 __all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'checksum',
            'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'Instruct', 'Reload',
-           'check_instruction', 'bound', 'take_over']
+           'check_instruction', 'instruction_for', 'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
     return checked
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-037
-def bound(
+def instruction_for(
     table: TableRef,
     instruction: Mapping | None,
     commit: int | None,  # the table's newest

@@ -31,7 +31,7 @@ from dmscdc.state.items import (
 from ..storage.filesystem import touch_private
 
 # %% auto #0
-__all__ = ['transaction', 'prepare', 'add_columns', 'SqliteState', 'open_sqlite']
+__all__ = ['one_action', 'prepare', 'add_columns', 'SqliteState', 'open_sqlite']
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-012
 def _open(
@@ -85,7 +85,7 @@ def _text(raw: bytes) -> str | bytes:
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #ead2ec02
 @contextmanager
-def transaction(
+def one_action(
     path: str,  # of the file
     write: bool = True,  # wait until no other process writes
 ) -> Iterator[sqlite3.Connection]:  # closed at the end
@@ -106,13 +106,13 @@ def prepare(
     with _usable(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         touch_private(Path(path))
-    with transaction(path, write=False) as db:
+    with one_action(path, write=False) as db:
         present = {row["name"] for row in db.execute("select name from sqlite_master")}
     if set(tables) <= present:
         return
     with _usable(path):
         _open(path, "pragma journal_mode=wal").close()
-    with transaction(path) as db:
+    with one_action(path) as db:
         for name, columns in tables.items():
             db.execute(f"create table if not exists {name} ({columns})")
 
@@ -128,10 +128,10 @@ def add_columns(
         present = {row["name"] for row in db.execute(f"pragma table_info({table})")}
         return [name for name in columns if name not in present]
 
-    with transaction(path, write=False) as db:
+    with one_action(path, write=False) as db:
         if not missing(db):
             return
-    with transaction(path) as db:
+    with one_action(path) as db:
         # Asked again under the lock.
         for name in missing(db):  # another process may have added them meanwhile
             db.execute(f"alter table {table} add column {name}")
@@ -184,27 +184,27 @@ class _SqliteLeases:
     def acquire(self, table: TableRef, owner: str, seconds: float, now: float | None = None) -> Lease | None:
         now = time.time() if now is None else now
         values = {"name": str(table), "owner": owner, "expiry": now + seconds, "now": now}
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             return _read_lease(db, table) if db.execute(_TAKE, values).rowcount else None
 
     def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
         expiry = (time.time() if now is None else now) + seconds
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             db.execute(_KEEP, _values(lease, expiry))
             newest = _read_lease(db, lease.table)
         return check_lease(lease, newest)
 
     def release(self, lease: Lease) -> bool:
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             return db.execute(_GIVE, _values(lease)).rowcount == 1
 
     def holder(self, table: TableRef, now: float | None = None) -> Lease | None:
-        with transaction(self.path, write=False) as db:
+        with one_action(self.path, write=False) as db:
             lease = _read_lease(db, table)
         return lease if lease and lease.expiry > (time.time() if now is None else now) else None
 
     def holders(self, now: float | None = None) -> list[Lease]:
-        with transaction(self.path, write=False) as db:
+        with one_action(self.path, write=False) as db:
             over = time.time() if now is None else now
             rows = db.execute("select * from leases where expiry > ?", (over,)).fetchall()
         return _undamaged(rows)
@@ -218,17 +218,17 @@ class _SqliteDecisions(_SqliteLeases):
     "Which writer has won an entry of a journal; see `State`."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             db.execute(_DECIDE, {"journal": journal, "name": str(table), "number": number, "draft": draft})
             return tuple(db.execute("select number, draft from decisions where journal = ?", (journal,)).fetchone())
 
     def decided(self, table: TableRef) -> list[tuple[int, str]]:
-        with transaction(self.path, write=False) as db:
+        with one_action(self.path, write=False) as db:
             rows = db.execute("select number, draft from decisions where name = ?", (str(table),))
             return [tuple(row) for row in rows]
 
     def forget(self, table: TableRef, draft: str) -> None:
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             db.execute("delete from decisions where name = ? and draft = ?", (str(table), draft))
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #cell-046
@@ -244,24 +244,24 @@ class SqliteState(_SqliteDecisions, State):
         return row and read_item(table, self.address, lambda: from_attributes(row))
 
     def remove(self, table: TableRef) -> bool:
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             return db.execute("delete from DMSCDC_Controller where path = ?", (table_path(table),)).rowcount == 1
 
     def items(self) -> list[TableItem]:
-        with transaction(self.path, write=False) as db:
+        with one_action(self.path, write=False) as db:
             rows = list(db.execute("select * from DMSCDC_Controller order by path"))
         stored = ((table_in(row["path"]), row) for row in rows)
         return [or_damaged(table, self.address, lambda: from_attributes(row)) for table, row in stored if table]
 
     def get(self, table: TableRef) -> TableItem | None:
-        with transaction(self.path, write=False) as db:
+        with one_action(self.path, write=False) as db:
             return self._read(db, table)
 
     def change(
         self, table: TableRef, how: Callable[[TableItem], TableItem], create: bool = False, lease: Lease | None = None
     ) -> TableItem:
         columns, slots = ", ".join(ATTRIBUTES), ", ".join(f":{name}" for name in ATTRIBUTES)
-        with transaction(self.path) as db:
+        with one_action(self.path) as db:
             newest = _read_lease(db, table)  # a damaged one is said, whoever writes
             if lease:
                 check_lease(lease, newest)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ['NEEDED', 'OUR_JARS', 'is_bucket', 'split_url', 'opener_of', 'parse_time', 'make_private', 'private_opener',
            'touch_private', 'is_own', 'scratch', 'sweep_scratch', 'client', 'code_of', 'Credentials', 'own_endpoint',
            'use_credentials', 'credentials', 'credentials_for', 'staged_here', 'stage_locally', 'stage_in_bucket',
-           'fetched', 'fs_and_path', 'new_fs_and_path', 'files_in', 'bytes_of', 'spark_url', 'read_url', 's3a_parts',
-           's3a_settings', 's3a_environment', 's3a', 'merge_conf']
+           'staged_buffer', 'fs_and_path', 'new_fs_and_path', 'files_in', 'bytes_of', 'spark_url', 'read_url',
+           's3a_parts', 's3a_settings', 's3a_environment', 's3a', 'merge_conf']
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-006
 def is_bucket(
@@ -297,7 +297,7 @@ def stage_in_bucket() -> None:
                 target.write(file.read_bytes())
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #264c9436
-def fetched(url: str) -> pa.BufferReader | None:  # None: to be read where it lies
+def staged_buffer(url: str) -> pa.BufferReader | None:  # None: to be read where it lies
     "A small object that is read several times inside `stage_locally`."
     import pyarrow as pa
 

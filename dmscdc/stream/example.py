@@ -33,7 +33,7 @@ from .stage import newest
 
 # %% auto #0
 __all__ = ['STREAM', 'TABLE', 'KEY', 'LAYOUT', 'CustomerStream', 'in_memory', 'ministack', 'in_ministack', 'open_place',
-           'customer', 'happen', 'tell_stream']
+           'customer', 'change_customers', 'tell_stream']
 
 # %% ../../notebooks/15_stream/08_example.ipynb #0cf611ae
 STREAM = "customers"
@@ -154,7 +154,7 @@ def customer(number: int, email: str = "") -> dict[str, Any]:
     return item
 
 # %% ../../notebooks/15_stream/08_example.ipynb #0f984aaa
-def happen(place: CustomerStream, window: int, begun: datetime) -> int:  # changes
+def change_customers(place: CustomerStream, window: int, begun: datetime) -> int:  # changes
     "Change the customers: what one of three windows will bring."
     rng = random.Random(window)
     numbers = range(1001, 1121)
@@ -198,7 +198,7 @@ def tell_stream(
     say(f"1 · customers in a table of DynamoDB, whose changes go to Kinesis ({place.words})")
     words = ("customers register", "some move, some leave, new ones come", "some come back, some leave")
     for window, event in enumerate(words, 1):
-        count = happen(place, window, begun)
+        count = change_customers(place, window, begun)
         say(f"{window + 1} · {event}: {count} changes; dmscdc stream reads, stages and applies them")
         done = follow(config, STREAM, TABLE, say=lambda text: say(f"    {text}"), client=place.kinesis, **how)
         say(f"    {done.words}")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ..changes.tasks import Batches, facts_out, get_text, in_tasks, numbers_in
 from ..storage.filesystem import fs_and_path, new_fs_and_path
-from .shards import Reading, ShardRead, client_of, read_part
+from .shards import Reading, ShardRead, client_of, read_available
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def _read_shards(batches: Batches, url: str, environment: Mapping[str, str]) -> 
     for number in numbers_in(batches):
         shard, position = task["shards"][number]
         client = client_of(task["stream"])
-        part = read_part(client, task["stream"], shard, position, task["start"], task["most"])
+        part = read_available(client, task["stream"], shard, position, task["start"], task["most"])
         # A task that Spark repeats writes another file, and only the file in its facts is collected.
         place = f"{task['out']}/{secrets.token_hex(8)}.parquet"
         files, path = new_fs_and_path(place)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..capture.items import REST, bytes_text, columns_of, is_free, row_of, scan
+from ..capture.items import REST, bytes_text, columns_of, is_free, item_to_row, scan
 from ..capture.writer import arrow_type, load_name
 from ..errors import BadSetting, Unreadable
 from ..landing.files import TableRef
@@ -147,7 +147,7 @@ def write_first(
     while (batch := list(islice(remaining, _AT_ONCE))) or columns and not names:
         # Columns are learnt on the way: a later file may have more of them, which is the same for the passes.
         columns = columns_of(batch, columns, declared, odd)
-        rows = [row_of(item, columns) for item in batch]
+        rows = [item_to_row(item, columns) for item in batch]
         kinds = {**columns, REST: "string"}
         data = {name: pa.array([row.get(name) for row in rows], arrow_type(kind)) for name, kind in kinds.items()}
         names.append(load_name(len(names) + 1))

@@ -38,7 +38,7 @@ from .fetch import in_spark
 from .first import items_of, write_first
 from .known import WindowIndex, lines_of_items
 from .records import change_from
-from .shards import asked, client_of, read_window, shards_of, start_from
+from .shards import ask_patiently, client_of, read_window, shards_of, start_from
 from .stage import Manifest, keep, key_in_words, newest, stage_window
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _is_due(before: Manifest, now: float) -> bool:
 # %% ../../notebooks/15_stream/07_follow.ipynb #ab226fff
 def _told(client: Any, stream: str) -> tuple[str, float]:
     "When a stream was made, and for how many hours it keeps records."
-    answer = asked(lambda: client.describe_stream_summary(StreamName=stream), f"the stream {stream}")
+    answer = ask_patiently(lambda: client.describe_stream_summary(StreamName=stream), f"the stream {stream}")
     summary = answer["StreamDescriptionSummary"]
     born = summary.get("StreamCreationTimestamp") or summary.get("StreamARN", "")
     return born.isoformat() if isinstance(born, datetime) else str(born), float(summary["RetentionPeriodHours"])

@@ -14,16 +14,16 @@ import numpy as np
 
 from ..capture.items import bytes_text
 from ..storage.log_store import AnyLogStore
-from .records import Change, Link, before_of, event_of, name_of, print_of, text_print
+from .records import Change, Link, before_of, event_of, item_fingerprint, name_of, text_print
 
 # %% auto #0
-__all__ = ['LINE', 'lines_of', 'lines_of_items', 'WindowIndex']
+__all__ = ['LINE', 'known_lines', 'lines_of_items', 'WindowIndex']
 
 # %% ../../notebooks/15_stream/04_known.ipynb #544ecfdc
 LINE = np.dtype([("key", "i8"), ("at", "i8"), ("before", "i8"), ("after", "i8"), ("tie", "i8"), ("event", "i8")])
 
 
-def lines_of(
+def known_lines(
     changes: Iterable[tuple[Change, int]],  # each with the last 15 digits of its change sequence
 ) -> np.ndarray:  # a line a change, see `LINE`
     "What is kept of changes."
@@ -31,7 +31,7 @@ def lines_of(
         text_print(change.name),
         change.at,
         before_of(change),
-        print_of(change.item),
+        item_fingerprint(change.item),
         tie,
         event_of(change),
     )
@@ -47,7 +47,7 @@ def lines_of_items(
     lines = []
     for item in map(bytes_text, items):
         name = name_of({attribute: item[attribute] for attribute in key})
-        lines.append((text_print(name), moment, 0, print_of(item), 0, 0))
+        lines.append((text_print(name), moment, 0, item_fingerprint(item), 0, 0))
     return np.array(lines, LINE)
 
 # %% ../../notebooks/15_stream/04_known.ipynb #2af18f0f

@@ -23,8 +23,8 @@ from zlib import crc32
 from ..errors import BadSetting, UnknownTable, Unreadable
 
 # %% auto #0
-__all__ = ['UNTOLD', 'name_of', 'Change', 'micros', 'check_item', 'change_from', 'print_of', 'text_print', 'Link', 'before_of',
-           'link_of', 'event_of', 'in_order', 'unpacked']
+__all__ = ['UNTOLD', 'name_of', 'Change', 'micros', 'check_item', 'change_from', 'item_fingerprint', 'text_print', 'Link',
+           'before_of', 'link_of', 'event_of', 'order_changes', 'unpacked']
 
 # %% ../../notebooks/15_stream/01_records.ipynb #b0534181
 def name_of(key: Mapping[str, Any]) -> str:
@@ -275,7 +275,7 @@ def _is_plain(typed: Any) -> bool:
     return "S" in typed or "N" in typed and typed["N"].isdigit() or "BOOL" in typed or "NULL" in typed
 
 # %% ../../notebooks/15_stream/01_records.ipynb #30c49fe8
-def print_of(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
+def item_fingerprint(item: Mapping[str, Any]) -> int:  # 63 bits; 0 of no item
     "The fingerprint of an item: the same for items that DynamoDB takes for equal."
     if not item:
         return 0
@@ -313,12 +313,12 @@ class Link:
 # %% ../../notebooks/15_stream/01_records.ipynb #494380e5
 def before_of(change: Change) -> int:
     "The fingerprint of the item before a change; `UNTOLD` where the record has no old image."
-    return print_of(change.before) if change.before or change.op == "I" or change.kept_order else UNTOLD
+    return item_fingerprint(change.before) if change.before or change.op == "I" or change.kept_order else UNTOLD
 
 # %% ../../notebooks/15_stream/01_records.ipynb #2845ae95
 def link_of(change: Change) -> Link:
     "What is kept of a change, without its place."
-    return Link(before_of(change), print_of(change.item), change.tie, event_of(change))
+    return Link(before_of(change), item_fingerprint(change.item), change.tie, event_of(change))
 
 # %% ../../notebooks/15_stream/01_records.ipynb #f9132d56
 def event_of(change: Change) -> int:
@@ -427,7 +427,7 @@ def _chained(
         arrivals = list({arrival.count: arrival for arrival in arrivals}.values())
         # The source's own number orders its changes, as far as a change sequence has room for it.
         ties = [arrival.tie_of_count for arrival in arrivals]
-        return _Chain(arrivals, ties == sorted(ties), print_of(arrivals[-1].item))
+        return _Chain(arrivals, ties == sorted(ties), item_fingerprint(arrivals[-1].item))
     links = list(map(link_of, arrivals))
     # A change that is looked at again is one step, not two: the line that is kept of it gives way.
     anew = {_facts(link) for link, arrival in zip(links, arrivals) if arrival.again}
@@ -449,7 +449,7 @@ def _chained(
     return _Chain(ordered, is_sure, after, order[0][0].before == after)
 
 # %% ../../notebooks/15_stream/01_records.ipynb #20487805
-def in_order(
+def order_changes(
     changes: Iterable[Change],
     staged: Mapping[tuple[int, str], Sequence[Link]] | None = None,  # by moment and name of the item
     newest_before: Callable[[str, int], tuple[int, int] | None] | None = None,  # an item's newest change: at, state
@@ -477,7 +477,7 @@ def in_order(
             continue
         prior = newest_before(name, moment) if newest_before else None
         entry = newest.get(name)
-        state = (entry.at, print_of(entry.item)) if isinstance(entry, Change) else entry
+        state = (entry.at, item_fingerprint(entry.item)) if isinstance(entry, Change) else entry
         if state and (prior is None or prior[0] <= state[0]):
             prior = state
         chain = _chained(group, staged.get((moment, name), ()), prior[1] if prior else None, is_complete)

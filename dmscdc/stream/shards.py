@@ -21,8 +21,8 @@ from ..errors import BadSetting, SourceUnreachable
 from ..storage.filesystem import client, code_of
 
 # %% auto #0
-__all__ = ['Record', 'Reading', 'asked', 'shards_of', 'readable', 'start_from', 'read_shard', 'ShardRead', 'read_part',
-           'in_threads', 'Window', 'read_window', 'TableStream', 'client_of']
+__all__ = ['Record', 'Reading', 'ask_patiently', 'shards_of', 'readable_shards', 'start_from', 'read_shard', 'ShardRead',
+           'read_available', 'in_threads', 'Window', 'read_window', 'TableStream', 'client_of']
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #389cce5a
 _Answer = TypeVar("_Answer")
@@ -56,7 +56,7 @@ def _passes(error: Exception) -> bool:
     )
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #86ea7be3
-def asked(
+def ask_patiently(
     call: Callable[[], _Answer],
     subject: str,  # is read, for the error
     stop: threading.Event | None = None,  # set it to try no more
@@ -80,15 +80,15 @@ def asked(
 # %% ../../notebooks/15_stream/02_shards.ipynb #a4a37f59
 def shards_of(client: Any, stream: str, stop: threading.Event | None = None) -> list[dict[str, Any]]:
     "All shards of a stream, from all pages. Raises `SourceUnreachable`."
-    answer = asked(lambda: client.list_shards(StreamName=stream), f"the stream {stream}", stop)
+    answer = ask_patiently(lambda: client.list_shards(StreamName=stream), f"the stream {stream}", stop)
     shards = list(answer["Shards"])
     while following := answer.get("NextToken"):
-        answer = asked(lambda: client.list_shards(NextToken=following), f"the stream {stream}", stop)
+        answer = ask_patiently(lambda: client.list_shards(NextToken=following), f"the stream {stream}", stop)
         shards += answer["Shards"]
     return shards
 
 # %% ../../notebooks/15_stream/02_shards.ipynb #0b419aef
-def readable(
+def readable_shards(
     shards: list[dict[str, Any]],
     positions: Mapping[str, Mapping[str, Any]],  # by shard: `number` of its last record, and whether it is `closed`
 ) -> list[str]:
@@ -144,7 +144,7 @@ class _Shard:
         "An iterator behind a record, or where the first window begins."
         call = lambda: _iterator(self.client, self.stream, self.name, number, start or self.start)
         try:
-            return asked(call, f"{self.name} of {self.stream}", self.stop)
+            return ask_patiently(call, f"{self.name} of {self.stream}", self.stop)
         except Exception as error:
             # The shard, or the record at which we stood, may be gone: the stream keeps it no longer, or it is another
             # stream.
@@ -160,7 +160,7 @@ class _Shard:
             if not current:
                 return None
             try:
-                return asked(lambda: self.client.get_records(ShardIterator=current), shard, self.stop)
+                return ask_patiently(lambda: self.client.get_records(ShardIterator=current), shard, self.stop)
             except Exception as error:
                 if code_of(error) == "TrimmedDataAccessException":
                     return None
@@ -235,7 +235,7 @@ class ShardRead:
 _SECONDS = 3.0  # that a shard is read at a time, so that a request to stop is heard
 
 
-def read_part(
+def read_available(
     client: Any,  # of Kinesis
     stream: str,
     shard: str,
@@ -267,7 +267,7 @@ def in_threads(client: Any, stream: str, start: str, stop: threading.Event | Non
 
     def read(positions: Mapping[str, Mapping[str, Any]], limit: int) -> list[ShardRead]:
         with ThreadPoolExecutor(8) as pool:
-            part = lambda shard: read_part(client, stream, shard, positions[shard], start, limit, stop)
+            part = lambda shard: read_available(client, stream, shard, positions[shard], start, limit, stop)
             return list(pool.map(part, positions))
 
     return read
@@ -321,7 +321,7 @@ def read_window(
     missing = sorted(name for name, position in positions.items() if name not in listed and not position.get("closed"))
     # There is no call for the newest number: a window ends where the shards have no more, or with enough.
     while size < limit and not (stop and stop.is_set()):
-        if not (todo := [name for name in readable(shards, now) if name not in done]):
+        if not (todo := [name for name in readable_shards(shards, now) if name not in done]):
             break
         size_before = size
         begins = {name: now.get(name) or {"number": "", "closed": False} for name in todo}
@@ -337,7 +337,7 @@ def read_window(
         # A shard that was read to its end may have children, which may be read now.
         if any(now[name].get("closed") for name in todo):
             shards = shards_of(client, stream, stop)
-    going = [name for name in readable(shards, now) if name not in done]
+    going = [name for name in readable_shards(shards, now) if name not in done]
     # Shards advance together: else changes of the slow one come late, days beneath what is applied.
     if edge := min(filter(None, (_reached(name, shards, by_shard, late) for name in going)), default=0.0):
         _cut(by_shard, now, positions, edge)

@@ -25,7 +25,7 @@ from ..storage.log_store import AnyLogStore, open_store
 from .stage import put_table
 
 # %% auto #0
-__all__ = ['Records', 'ChangeSource', 'StagedFile', 'stage_changes']
+__all__ = ['Records', 'ChangeSource', 'StagedChanges', 'stage_changes']
 
 # %% ../../notebooks/15_stream/09_source.ipynb #a9010007
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ChangeSource(Protocol):
 
 # %% ../../notebooks/15_stream/09_source.ipynb #a9010011
 @dataclass(frozen=True)
-class StagedFile:
+class StagedChanges:
     "A change file that was made of records."
 
     number: int = 0  # from 1; 0: there is none yet
@@ -60,13 +60,13 @@ class StagedFile:
     draft: str = ""  # where its rows lie until they are in the landing
 
 # %% ../../notebooks/15_stream/09_source.ipynb #f6326bc0
-def _newest(store: AnyLogStore, folder: str) -> StagedFile:
+def _newest(store: AnyLogStore, folder: str) -> StagedChanges:
     "The newest entry, an empty one where there is none."
     number = store.last(folder)
-    return StagedFile(**json.loads(store.read(f"{folder}/{number:012d}.json"))) if number else StagedFile()
+    return StagedChanges(**json.loads(store.read(f"{folder}/{number:012d}.json"))) if number else StagedChanges()
 
 # %% ../../notebooks/15_stream/09_source.ipynb #17ee08be
-def _publish(store: AnyLogStore, landing: str, table: TableRef, staged: StagedFile) -> None:
+def _publish(store: AnyLogStore, landing: str, table: TableRef, staged: StagedChanges) -> None:
     "Put the rows of an entry into the landing, unless they are there."
     if not staged.draft or staged.draft not in store.list(staged.draft.rpartition("/")[0]):
         return
@@ -102,7 +102,7 @@ def stage_changes(
     table: TableRef,
     landing: str,  # a folder, or s3://bucket/prefix
     lake: str,  # where the positions are kept, below _dmscdc
-) -> StagedFile | None:  # None where nothing has come
+) -> StagedChanges | None:  # None where nothing has come
     "Write what a source has beyond the last call as a change file. Raises `BadSetting`, `Busy`, `Unreadable`."
     # A name with a slash would lead out of its folder.
     if not all(map(is_sound, (source.name, table.schema, table.name))):
@@ -121,7 +121,7 @@ def stage_changes(
     draft = f"{folder}/drafts/{number:012d}-{secrets.token_hex(6)}/rows.parquet"
     # The rows lie beside the lake first, where no pass looks: who dies before the entry has done nothing.
     store.create(draft, rows.getvalue())
-    staged = StagedFile(number, _name_after(newest.name), len(records.changes), dict(records.position), draft)
+    staged = StagedChanges(number, _name_after(newest.name), len(records.changes), dict(records.position), draft)
     try:
         # Only one of two processes can create the entry, which decides.
         store.create(f"{folder}/{staged.number:012d}.json", json.dumps(asdict(staged)).encode())

@@ -22,7 +22,7 @@ from typing import Any, Optional
 import numpy as np
 import pyarrow as pa
 
-from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, row_of
+from ..capture.items import OP, RECORD, REST, SEQUENCE, columns_of, is_free, item_to_row
 from ..capture.writer import arrow_type, change_name, closed_at, put_file
 from ..errors import AlreadyExists, BadSetting, Busy, UnknownTable, Unreadable
 from ..landing.advice import Advice
@@ -31,13 +31,13 @@ from ..landing.joined import places_of
 from ..landing.s3 import open_landing
 from ..storage.filesystem import client, is_bucket, split_url
 from ..storage.log_store import AnyLogStore
-from .known import LINE, WindowIndex, lines_of
-from .records import UNTOLD, Change, change_from, in_order, unpacked
+from .known import LINE, WindowIndex, known_lines
+from .records import UNTOLD, Change, change_from, order_changes, unpacked
 from .shards import Window
 
 # %% auto #0
-__all__ = ['Row', 'Missed', 'Manifest', 'newest', 'keep', 'column_name', 'key_in_words', 'kinds_of', 'moment', 'sequence_of',
-           'tie_of', 'put_table', 'stage_window']
+__all__ = ['Row', 'Missed', 'Manifest', 'newest', 'keep', 'column_name', 'key_in_words', 'kinds_of', 'creation_time',
+           'change_sequence_of', 'tie_of', 'put_table', 'stage_window']
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #781b060b
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Manifest:
     is_full: bool = False  # the stream held more, which was left for the next window
     bad: tuple[str, ...] = ()  # why records of this window are no changes, the first ten
     open: tuple[tuple[str, str, str], ...] = ()  # shard, number, text of records whose order is not sure
-    circles: tuple[tuple[str, str, str], ...] = ()  # those whose order an older change may turn, see `in_order`
+    circles: tuple[tuple[str, str, str], ...] = ()  # those whose order an older change may turn, see `order_changes`
     is_lost: bool = False  # records had gone before they were read, and no content was loaded since
     missed: tuple[Missed, ...] = ()  # changes whose item was not as the table has it
     more_missed: int = 0  # beyond those
@@ -289,7 +289,7 @@ def _with_image(changes: Sequence[Change]) -> tuple[list[Change], str]:  # "" fo
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def moment(microseconds: int) -> datetime:
+def creation_time(microseconds: int) -> datetime:
     "A creation time as a moment, UTC."
     return _EPOCH + timedelta(microseconds=microseconds)
 
@@ -297,10 +297,10 @@ def moment(microseconds: int) -> datetime:
 @lru_cache(10_000)
 def _second(seconds: int) -> str:
     "A second of time as 14 digits."
-    return f"{moment(seconds * 1_000_000):%Y%m%d%H%M%S}"
+    return f"{creation_time(seconds * 1_000_000):%Y%m%d%H%M%S}"
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #a91c79eb
-def sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
+def change_sequence_of(change: Change, window: int, place: int) -> str:  # 35 digits
     "What orders changes of an item as text."
     # The time at which DynamoDB made the change comes first, so the newer of two changes wins in whatever order they
     # came.
@@ -338,11 +338,11 @@ def _free_name(when: datetime, names: set[str], step: int) -> str:
 def _late_name(oldest: int, newest: int, reaches: Mapping[str, int], names: set[str]) -> tuple[str, bool]:
     "The name of a file of older changes, before every file that may hold newer ones; whether it is to be kept in mind."
     begins = [closed_at(name) for name, reach in reaches.items() if reach >= oldest]
-    oldest_name = change_name(moment(oldest))
-    newest_name = change_name(moment(newest))
+    oldest_name = change_name(creation_time(oldest))
+    newest_name = change_name(creation_time(newest))
     # A pass applies a late file with all files behind it, so its name comes before each that may hold newer changes.
     is_narrow = not begins and not any(oldest_name <= name[: len(oldest_name)] < newest_name for name in names)
-    when = moment(newest) if is_narrow else min([moment(oldest), *begins])
+    when = creation_time(newest) if is_narrow else min([creation_time(oldest), *begins])
     return _free_name(when, names, -1), change_name(when) < newest_name
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #6cec8d18
@@ -399,7 +399,9 @@ def _read(
                 change = change_from(data, shard, number, key)
                 # One change from the far future would make all others late.
                 if change.at > now * 1e6 + _AHEAD:
-                    raise Unreadable(f"record {number} of {shard} was made in {moment(change.at):%Y}, says its time")
+                    raise Unreadable(
+                        f"record {number} of {shard} was made in {creation_time(change.at):%Y}, says its time"
+                    )
                 changes.append(change)
             except Unreadable as error:
                 unreadable.append({"shard": shard, "number": number, "why": str(error), **_as_text(data)})
@@ -459,7 +461,7 @@ def _in_their_order(
     staged = index.links(late) if index else {}
     is_complete = before.is_watched or index is None
     newest_before = index.before if index else None
-    ordered, unsure, circles = in_order([*changes, *revisited], staged, newest_before, is_complete)
+    ordered, unsure, circles = order_changes([*changes, *revisited], staged, newest_before, is_complete)
     # Where images have placed a change among lines that are known, its place is not sure either.
     open_moments = {_moment_of(change) for change in unsure}
     open_moments |= {_moment_of(change) for change in ordered if change.again or change.tie}
@@ -591,28 +593,34 @@ def _behind(line: np.void, before: Manifest, index: WindowIndex, words: str) -> 
     leads = np.isin(later["before"], [UNTOLD, line["after"]])
     if not len(later) or leads.any() or line["at"] <= before.loaded_at:
         return None
-    key, moment, state, _, tie, _ = later[0].tolist()
-    return key, moment, tie, state, words, before.number + 1, False
+    key, creation_time, state, _, tie, _ = later[0].tolist()
+    return key, creation_time, tie, state, words, before.number + 1, False
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #a57b2132
 def _still_missed(missed: Sequence[Missed], index: WindowIndex, window: int) -> list[Missed]:
     "Those that late changes have not settled."
-    lines = np.array([(key, moment, before, 0, tie, 0) for key, moment, tie, before, *_ in missed], LINE)
+    lines = np.array([(key, creation_time, before, 0, tie, 0) for key, creation_time, tie, before, *_ in missed], LINE)
     _, when, state = index.states(lines, window)
     # A late change that leads to it was the missing one.
     is_settled = (when > 0) & ((lines["before"] == state) | (lines["before"] == UNTOLD))
-    unsettled = [(entry, moment) for entry, is_over, moment in zip(missed, is_settled, when.tolist()) if not is_over]
     unsettled = [
-        (entry, moment) for entry, moment in unsettled if not _is_led_to(entry, index.of_item(entry[0], window))
+        (entry, creation_time)
+        for entry, is_over, creation_time in zip(missed, is_settled, when.tolist())
+        if not is_over
     ]
-    return [(*entry[:6], entry[6] and not moment) for entry, moment in unsettled]
+    unsettled = [
+        (entry, creation_time)
+        for entry, creation_time in unsettled
+        if not _is_led_to(entry, index.of_item(entry[0], window))
+    ]
+    return [(*entry[:6], entry[6] and not creation_time) for entry, creation_time in unsettled]
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #74291141
 def _is_led_to(missed: Missed, lines: np.ndarray) -> bool:
     "Whether a change of its moment leaves the item as it found it, or one of a moment before it that came in pieces."
-    _, moment, tie, state, *_ = missed
-    siblings = lines[(lines["at"] == moment) & (lines["tie"] != tie)]
-    earlier = lines[lines["at"] < moment]
+    _, creation_time, tie, state, *_ = missed
+    siblings = lines[(lines["at"] == creation_time) & (lines["tie"] != tie)]
+    earlier = lines[lines["at"] < creation_time]
     previous = np.sort(earlier[earlier["at"] == earlier["at"].max(initial=0)], order="tie")
     in_pieces = (previous["before"][1:] != previous["after"][:-1]).any()
     return bool((siblings["after"] == state).any() or in_pieces and (previous["after"] == state).any())
@@ -642,7 +650,7 @@ def _watched(
     number = before.number + 1
     places = [place for place, change in enumerate(changes) if not change.kept_order]
     of_items = [changes[place] for place in places]
-    lines = lines_of((changes[place], tie_of(changes[place], number, place)) for place in places)
+    lines = known_lines((changes[place], tie_of(changes[place], number, place)) for place in places)
     named, count = _missed(of_items, lines, [is_sure[place] for place in places], before, index, reached)
     # Before the manifest: the lines of a process that dies here tell of changes that lie in the landing too.
     index.add(number, lines)
@@ -679,10 +687,10 @@ def _rows(
     unfit = Counter[str]()
     for place, change in enumerate(changes):
         item = {**_attributes(change), **_images(change)}
-        row = row_of(item, free)
+        row = item_to_row(item, free)
         for name in item.keys() - row.keys():
             unfit[name] += name in free or not is_declared and "NULL" not in item[name]
-        rows.append((change.op, {**row, **_about(change, metadata)}, sequence_of(change, window, place)))
+        rows.append((change.op, {**row, **_about(change, metadata)}, change_sequence_of(change, window, place)))
     return rows, unfit
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #put-rows
@@ -707,7 +715,7 @@ def _put_rows(
         reaches |= {name: late[-1].at} if is_wide else {}
         put_table(landing, table, name, _data_of(rows[: len(late)], columns))
     if rows[len(late) :]:
-        newest_file = _free_name(moment(newest_at), used_names, 1)
+        newest_file = _free_name(creation_time(newest_at), used_names, 1)
         files.append(newest_file)
         put_table(landing, table, newest_file, _data_of(rows[len(late) :], columns))
     return {"files": tuple(files), "last": newest_file, "late": reaches}
@@ -765,8 +773,11 @@ def stage_window(
     behind = Change("", {}, {}, {}, newest_at, 0)
     texts = [json.dumps(record) for record in unreadable]
     # A row without an operation: it refuses its batch, or is put aside, as other bad rows are.
-    rows += [(None, {REST: text}, sequence_of(behind, number, len(rows) + offset)) for offset, text in enumerate(texts)]
-    reaches = {name: upto for name, upto in before.late.items() if edge - moment(upto) < retention + _DAY}
+    rows += [
+        (None, {REST: text}, change_sequence_of(behind, number, len(rows) + offset))
+        for offset, text in enumerate(texts)
+    ]
+    reaches = {name: upto for name, upto in before.late.items() if edge - creation_time(upto) < retention + _DAY}
     facts |= _put_rows(landing, table, before.last, rows, columns, late, newest_at, reaches)
     if index:
         facts |= _watched(changes, is_sure, before, index, reached)

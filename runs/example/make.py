@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dmscdc.capture.shop import COLUMNS, SCHEMA
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli.demo import happen, open_shop, set_up
+from dmscdc.cli.demo import change_shop, open_shop, set_up
 from dmscdc.service.passes import run_pass
 
 HERE = Path(__file__).parent
@@ -34,7 +34,7 @@ def make(home: Path) -> None:
     config = set_up(home)
     source.full_load(config.landing)
     run_pass(config)
-    happen(home)
+    change_shop(home)
     source.drain(config.landing)
     write_changes(config.landing, f"{SCHEMA}.product", [NO_KEY], datetime.now(timezone.utc), COLUMNS["product"])
     write_load(config.landing, f"{SCHEMA}.customer", [(1, "Ada"), (2, "Grace")], {"id": "int", "name": "string"})

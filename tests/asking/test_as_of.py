@@ -22,7 +22,7 @@ from dmscdc.errors import BadKey, NoPast, Refused
 from dmscdc.history.as_of import as_of as by_spark
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
 from dmscdc.history.clock import AsOf
-from dmscdc.history.questions import condition_of, find, notes, only
+from dmscdc.history.questions import condition_of, find_rows, notes, rows_where
 from dmscdc.history.replay import can_apply, every_state
 from dmscdc.history.small import table_then
 from dmscdc.history.span import landed
@@ -147,7 +147,7 @@ def test_without_a_key_updates_and_deletes_take_one_equal_row_where_their_images
     for file, (wanted, missed) in list(zip(past.changes, tables))[::3]:
         answer = as_of(spark, upto(past, file.path), [])
         assert Counter(rows_of(answer, "a", "b")) == wanted and answer.left_out.get("updates and deletes that met no equal row", 0) == missed
-    found = {tuple(row.key.get(name) for name in "ab"): row.has_now for row in find(past, [], [condition_of("b=1")])}
+    found = {tuple(row.key.get(name) for name in "ab"): row.has_now for row in find_rows(past, [], [condition_of("b=1")])}
     assert found == {row: row in there for row in ((0, 1), (1, 1))} and notes(past, []) == past.gaps
     with pytest.raises(Refused, match="has no key, and its updates and deletes take rows that are equal"):
         feed(spark, past, [])
@@ -362,9 +362,9 @@ def test_conditions_choose_the_same_rows_in_arrow_and_spark(spark):
         },
     )
     for text, ids in expected.items():
-        arrow, by_spark = (only(AsOf(given, "", "", ""), [condition_of(text)]).rows for given in (rows, frame))
+        arrow, by_spark = (rows_where(AsOf(given, "", "", ""), [condition_of(text)]).rows for given in (rows, frame))
         assert arrow["id"].to_pylist() == sorted(row["id"] for row in by_spark.collect()) == ids, text
     for text in ("id < 99999", "born = noon", "size = 1"):
         for given in (rows, frame):
             with pytest.raises(BadKey):
-                only(AsOf(given, "", "", ""), [condition_of(text)])
+                rows_where(AsOf(given, "", "", ""), [condition_of(text)])

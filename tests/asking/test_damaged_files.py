@@ -12,7 +12,7 @@ from dmscdc.cli.main import app
 from dmscdc.errors import Refused
 from dmscdc.history.as_of import as_of
 from dmscdc.history.changelog import open_changelog
-from dmscdc.history.row import states_of
+from dmscdc.history.row import row_lives
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
@@ -41,7 +41,7 @@ def test_a_row_s_life_says_which_file_could_not_be_read(landing, name, op):
     looked = 0
     for what, raw, words in damages(op):
         put(landing / "shop/item" / name, raw)
-        lives = states_of(open_changelog(str(landing), T), [{"id": 71, "site": "site 2"}, {"id": 0, "site": "site 0"}, {"id": 149, "site": "site 2"}])
+        lives = row_lives(open_changelog(str(landing), T), [{"id": 71, "site": "site 2"}, {"id": 0, "site": "site 0"}, {"id": 149, "site": "site 2"}])
         said = " ".join(lives[0].words)
         assert name in said or "beyond" in what, (what, said)
         assert "'utf-8' codec" not in said and "Traceback" not in said, (what, said)

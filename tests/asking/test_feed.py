@@ -16,7 +16,7 @@ from test_as_of import ITEM, change, minute
 from dmscdc.capture.writer import DmsSettings, write_changes, write_load
 from dmscdc.errors import NoFeed
 from dmscdc.history.changelog import open_changelog, upto
-from dmscdc.history.parts import Cursor, choose, deliver, follow, read_cursor, save_cursor, write_part
+from dmscdc.history.parts import Cursor, deliver, deliver_next, next_part, read_cursor, save_cursor, write_part
 from dmscdc.history.span import landed, span
 from dmscdc.scd2.update import update_versions
 from dmscdc.state.position import Position
@@ -252,7 +252,7 @@ def applied(parts: list[Path]) -> Table:
 
 
 def test_parts_sort_by_where_they_end_with_the_load_first(shop):
-    past, name = open_changelog(str(shop), T), lambda until: choose("", Cursor(str(T)), past, landed(until), True).part
+    past, name = open_changelog(str(shop), T), lambda until: next_part("", Cursor(str(T)), past, landed(until), True).part
     names = [name(until) for until in (upto(past, "load"), *(upto(past, file.path) for file in past.changes))]
     assert len(names) >= 2 and names == sorted(names), names
 
@@ -262,12 +262,12 @@ def test_dead_at_any_step_the_next_call_gives_every_change_once(spark, shop, tmp
     out, url = tmp_path / "parts", str(tmp_path / "cursor.json")
 
     def go(past):
-        return follow(lambda: spark, past, ["id"], str(out), url, read_cursor(url, T), landed(past), True)
+        return deliver_next(lambda: spark, past, ["id"], str(out), url, read_cursor(url, T), landed(past), True)
 
     (first,) = go(open_changelog(str(shop), T))
     change(shop, 3, ("U", 1, "third", 3), ("I", 4, "new", 4))
     past = open_changelog(str(shop), T)
-    noted = choose(url, read_cursor(url, T), past, landed(past), True)
+    noted = next_part(url, read_cursor(url, T), past, landed(past), True)
     if step == "half written":
         (out / f".{noted.part}-dead").mkdir()
         (out / f".{noted.part}-dead" / "part.parquet").write_text("half")
@@ -311,14 +311,14 @@ def test_a_cursor_of_another_table_or_of_more_files_than_are_there_is_refused(sp
     url, out, old = str(tmp_path / "cursor.json"), str(tmp_path / "parts"), "20181101-100000000"
     change(shop, old, ("U", 3, "long ago", 0))
     past = open_changelog(str(shop), T)
-    follow(lambda: spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
+    deliver_next(lambda: spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     with pytest.raises(ValueError, match="is the cursor of shop.item, not of shop.other"):
         read_cursor(url, replace(T, name="other"))
     (shop / "shop" / "item" / f"{old}.parquet").unlink()  # so old that no name of it is in the position
     change(shop, 2, ("U", 3, "now", 0))
     past = open_changelog(str(shop), T)
     with pytest.raises(NoFeed, match="1 change file from before the look-back window .*0 of them lie in landing or archive.*--archive"):
-        follow(lambda: spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
+        deliver_next(lambda: spark, past, ["id"], out, url, read_cursor(url, T), landed(past), True)
     assert read_cursor(url, T).files == 2 and len(visible(Path(out))) == 1
 
 
@@ -326,7 +326,7 @@ def test_a_cursor_of_0_1_0_whose_position_has_no_tally_counts_its_files(spark, s
     url, out, old = tmp_path / "cursor.json", str(tmp_path / "parts"), "20181101-100000000"
     change(shop, old, ("U", 3, "long ago", 0))
     past = open_changelog(str(shop), T)
-    follow(lambda: spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
+    deliver_next(lambda: spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
     told = json.loads(url.read_text())
     assert told["position"].pop("applied")
     url.write_text(json.dumps(told))
@@ -334,7 +334,7 @@ def test_a_cursor_of_0_1_0_whose_position_has_no_tally_counts_its_files(spark, s
     change(shop, 2, ("U", 3, "now", 0))
     past = open_changelog(str(shop), T)
     with pytest.raises(NoFeed, match="the cursor has read 2 change files of load 1, of which 1 are still there.*--archive"):
-        follow(lambda: spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
+        deliver_next(lambda: spark, past, ["id"], out, str(url), read_cursor(str(url), T), landed(past), True)
 
 
 def test_a_position_made_of_what_landed_holds_exactly_that(tmp_path):

@@ -18,7 +18,7 @@ from dmscdc.capture.writer import DmsSettings, change_sequence, write_changes, w
 from dmscdc.errors import BadKey
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.lookup import KeyIndex
-from dmscdc.history.row import between, states_of
+from dmscdc.history.row import row_lives, within_span
 from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.state.position import Position
 
@@ -136,7 +136,7 @@ def test_every_state_of_every_key_is_what_sqlite_makes_of_the_same_rows(landing,
     expected = replayed(landing.folder, ["id", "part"])
     columns = {name for told in expected.values() for *_, state in told if state for name in state}
     keys = [{"id": id, "part": part} for id, part in expected]
-    for life, told in zip(states_of(landing.past(), keys), expected.values(), strict=True):
+    for life, told in zip(row_lives(landing.past(), keys), expected.values(), strict=True):
         assert [(f, n, filled(s, columns)) for f, n, s in as_told(life)] == [(f, n, filled(s, columns)) for f, n, _, s in told]
 
 
@@ -145,7 +145,7 @@ def test_what_a_step_meant_and_what_differed_follow_from_the_states(landing, see
     random_history(landing, seed)
     expected = replayed(landing.folder, ["id", "part"])
     for (id, part), told in expected.items():
-        (life,) = states_of(landing.past(), [{"part": part, "id": str(id)}])
+        (life,) = row_lives(landing.past(), [{"part": part, "id": str(id)}])
         before, lives = None, 0
         for step, (_, _, was, state) in zip(life.steps, told, strict=True):
             now = None if state is None else {n: v for n, v in state.items() if n not in ("id", "part")}
@@ -171,7 +171,7 @@ def test_load_rows_come_first_then_base_names_then_paths_then_rows(landing):
     landing.change(5, ("U", 1, "a", "second", None), folder="2018/12/15")
     landing.change(4, ("U", 1, "a", "zeroth", None), ("U", 1, "a", "first", None), folder="2018/12/17")
     landing.load([(1, "a", "load", None)], minutes=-1)
-    (life,) = states_of(landing.past(), [{"id": 1}])
+    (life,) = row_lives(landing.past(), [{"id": 1}])
     assert [step.state["name"] for step in life.steps] == ["load", "zeroth", "first", "second", "third", "fourth"]
     assert [step.file for step in life.steps][0] == "LOAD00000001.parquet#1"
 
@@ -182,9 +182,9 @@ def test_a_sequence_that_every_change_carries_decides_and_one_that_is_missing_on
     landing.load([(1, "a", "load", None)], minutes=-1)
     landing.change(1, ("U", 1, "a", "later", None), settings=settings, sequences=sequences[5:6])
     landing.change(2, ("U", 1, "a", "earlier", None), settings=settings, sequences=sequences[3:4])
-    names = lambda: [step.state["name"] for step in states_of(landing.past(), [{"id": 1}])[0].steps]
+    names = lambda: [step.state["name"] for step in row_lives(landing.past(), [{"id": 1}])[0].steps]
     assert names() == ["load", "earlier", "later"]
-    steps = states_of(landing.past(), [{"id": 1}])[0].steps
+    steps = row_lives(landing.past(), [{"id": 1}])[0].steps
     assert [step.commit for step in steps] == [None, NINE, NINE]
     assert [[cell.column for cell in step.cells] for step in steps[1:]] == [["name"], ["name"]], "the sequence itself is no difference"
     landing.change(3, ("U", 1, "a", "last", None), settings=settings, sequences=[""])
@@ -195,7 +195,7 @@ def test_a_timestamp_column_tells_the_commit_but_never_the_order(landing):
     settings = DmsSettings(timestamp_column="ts")
     landing.change(1, ("I", 1, "a", "x", None), settings=settings, commits=[NINE + timedelta(hours=3, microseconds=5)])
     landing.change(2, ("U", 1, "a", "y", None), settings=settings, commits=[NINE])
-    (life,) = states_of(landing.past(), [{"id": 1}], stamp="ts")
+    (life,) = row_lives(landing.past(), [{"id": 1}], stamp="ts")
     assert [(s.state["name"], s.commit) for s in life.steps] == [("x", NINE + timedelta(hours=3, microseconds=5)), ("y", NINE)]
     assert [c.column for c in life.steps[1].cells] == ["part", "name"][1:]
 
@@ -220,14 +220,14 @@ def test_a_key_is_read_as_the_type_of_its_column(landing, kind, held, typed, oth
     shape = {"k": kind, "name": "string"}
     landing.load([(held, "Lamp")], shape, minutes=-1)
     landing.change(1, ("U", held, "Desk"), shape=shape)
-    found, none = states_of(landing.past(), [{"k": typed}, {"k": other}])
+    found, none = row_lives(landing.past(), [{"k": typed}, {"k": other}])
     assert [step.state["name"] for step in found.steps] == ["Lamp", "Desk"] and not none.steps
 
 
 def test_a_key_that_has_grown_is_found_in_narrow_and_wide_files(landing):
     landing.load([(1, "Lamp")], {"id": "int", "name": "string"}, minutes=-1)
     landing.change(1, ("U", 1, "Desk"), ("I", 2**40, "Sofa"), shape={"id": "bigint", "name": "string"})
-    small, large = states_of(landing.past(), [{"id": "1"}, {"id": str(2**40)}])
+    small, large = row_lives(landing.past(), [{"id": "1"}, {"id": str(2**40)}])
     assert ([s.meant for s in small.steps], [s.meant for s in large.steps]) == (["inserted", "updated"], ["inserted"])
 
 
@@ -238,7 +238,7 @@ def test_a_value_that_fits_no_file_and_a_column_that_no_file_has_are_said_in_wor
         ({"sku": "1"}, "shop.item: no file carries sku; they carry id, part, name, price"),
     ):
         with pytest.raises(BadKey, match=words):
-            states_of(landing.past(), [key])
+            row_lives(landing.past(), [key])
 
 
 def test_a_file_without_the_key_and_one_that_cannot_be_read_are_named(landing):
@@ -246,7 +246,7 @@ def test_a_file_without_the_key_and_one_that_cannot_be_read_are_named(landing):
     landing.change(1, ("U", "Desk"), shape={"name": "string"})
     landing.change(2, ("U", 1, "a", "Sofa", None))
     (landing.folder / "20181215-090300000.parquet").write_bytes(b"PAR1 torn")
-    (life,) = states_of(landing.past(), [{"id": 1}])
+    (life,) = row_lives(landing.past(), [{"id": 1}])
     assert [s.state["name"] for s in life.steps] == ["Lamp", "Sofa"]
     broken, lacking = life.words[-2:]
     assert broken.startswith("shop.item: 20181215-090300000.parquet cannot be read:")
@@ -256,7 +256,7 @@ def test_a_file_without_the_key_and_one_that_cannot_be_read_are_named(landing):
 def test_an_op_that_is_none_changes_nothing_and_is_shown(landing):
     landing.load([(1, "a", "Lamp", None)], minutes=-1)
     landing.change(1, (None, 1, "a", "Desk", None), ("X", 1, "a", "Sofa", None))
-    (life,) = states_of(landing.past(), [{"id": 1}])
+    (life,) = row_lives(landing.past(), [{"id": 1}])
     assert [(s.meant, s.state["name"]) for s in life.steps[1:]] == [("no change: its Op is None", "Lamp"), ("no change: its Op is 'X'", "Lamp")]
 
 
@@ -277,11 +277,11 @@ def test_of_a_file_only_groups_that_may_hold_the_key_are_read_and_of_the_others_
     pq.write_table(rows, path, row_group_size=100, use_dictionary=False)
     columns = [pq.ParquetFile(path).metadata.row_group(3).column(i) for i in (0, 1)]
     spoil(path, *(range(c.data_page_offset, c.data_page_offset + c.total_compressed_size) for c in columns))
-    found, none = states_of(landing.past(), [{"id": 345}, {"id": 5000}])
+    found, none = row_lives(landing.past(), [{"id": 345}, {"id": 5000}])
     assert ([s.state["name"] for s in found.steps], none.steps, found.words) == (["Lamp 345"], (), ())
     with pytest.raises(Exception):  # another group is really spoilt
         pq.ParquetFile(path).read_row_group(0)
-    assert "cannot be read" in states_of(landing.past(), [{"id": 145}])[0].words[0]
+    assert "cannot be read" in row_lives(landing.past(), [{"id": 145}])[0].words[0]
 
 
 def test_whole_rows_are_read_only_where_the_key_stands(landing):
@@ -290,9 +290,9 @@ def test_whole_rows_are_read_only_where_the_key_stands(landing):
     key = pq.ParquetFile(path).metadata.row_group(0).column(0)
     start = key.dictionary_page_offset or key.data_page_offset
     spoil(path, range(start, start + key.total_compressed_size))
-    (life,) = states_of(landing.past(), [{"id": 2}])
+    (life,) = row_lives(landing.past(), [{"id": 2}])
     assert not life.steps and not life.words
-    assert states_of(landing.past(), [{"id": 3}])[0].words
+    assert row_lives(landing.past(), [{"id": 3}])[0].words
 
 
 def test_files_of_another_time_are_not_opened_and_what_they_held_is_unknown(landing):
@@ -303,9 +303,9 @@ def test_files_of_another_time_are_not_opened_and_what_they_held_is_unknown(land
     past = landing.past()
     for name in ("LOAD00000001.parquet", "20181215-091000000.parquet", "20181215-093000000.parquet"):
         spoil(landing.folder / name)
-    part = between(past, NINE + timedelta(minutes=15), NINE + timedelta(minutes=25))
+    part = within_span(past, NINE + timedelta(minutes=15), NINE + timedelta(minutes=25))
     index = KeyIndex(["id"])
-    (life,) = states_of(part, [{"id": 1}], index=index)
+    (life,) = row_lives(part, [{"id": 1}], index=index)
     assert [(s.meant, [(c.column, c.new, c.is_known) for c in s.cells]) for s in life.steps] == [
         ("updated", [("part", "a", False), ("name", "Sofa", False), ("price", Decimal("1.00"), False)])
     ]
@@ -317,7 +317,7 @@ def test_the_load_is_known_where_only_later_files_are_left_out(landing):
     landing.load([(1, "a", "Lamp", None)], minutes=-1)
     landing.change(10, ("U", 1, "a", "Desk", None))
     landing.change(20, ("D", 1, "a", None, None))
-    (life,) = states_of(between(landing.past(), until=NINE + timedelta(minutes=15)), [{"id": 1}])
+    (life,) = row_lives(within_span(landing.past(), until=NINE + timedelta(minutes=15)), [{"id": 1}])
     assert [(s.meant, all(c.is_known for c in s.cells)) for s in life.steps] == [("inserted", True), ("updated", True)]
 
 
@@ -326,36 +326,36 @@ def test_a_second_key_opens_only_the_files_that_hold_it_also_when_all_others_are
     for minutes in range(1, 40):
         landing.change(minutes, ("U", 0, "a", "Desk", None), ("U", minutes, "a", "Sofa", None), ("U", 99, "a", "Bed", None))
     past, index = landing.past(), KeyIndex(["id"])
-    assert len(states_of(past, [{"id": 0}], index=index)[0].steps) == 40
+    assert len(row_lives(past, [{"id": 0}], index=index)[0].steps) == 40
     assert index.opened == 40
     for path in landing.folder.glob("2*-*.parquet"):
         if path.name != "20181215-090700000.parquet":
             path.unlink()
-    (life,) = states_of(past, [{"id": 7}], index=index)
+    (life,) = row_lives(past, [{"id": 7}], index=index)
     assert ([s.state["name"] for s in life.steps], index.opened, life.words) == (["Lamp", "Sofa"], 42, ())
 
 
 def test_without_room_for_keys_an_answer_is_the_same(landing):
     random_history(landing, 99)
     keys, poor = [{"id": id, "part": part} for id in range(1, 5) for part in "ab"], KeyIndex(["id", "part"], room=64)
-    rich = states_of(landing.past(), keys)
-    assert states_of(landing.past(), keys, index=poor) == rich == states_of(landing.past(), keys, index=poor)
+    rich = row_lives(landing.past(), keys)
+    assert row_lives(landing.past(), keys, index=poor) == rich == row_lives(landing.past(), keys, index=poor)
 
 
 def test_several_keys_open_each_file_once(landing):
     random_history(landing, 7)
     index = KeyIndex(["id", "part"])
-    states_of(landing.past(), [{"id": id, "part": part} for id in range(1, 5) for part in "ab"], index=index)
+    row_lives(landing.past(), [{"id": id, "part": part} for id in range(1, 5) for part in "ab"], index=index)
     assert index.opened == len(landing.past().files)
 
 
 def test_a_file_that_was_put_again_is_read_again(landing):
     landing.load([(1, "a", "Lamp", None), (2, "a", "Sofa", None)], minutes=-1)
     index, size = KeyIndex(["id"]), landing.past().load[0].size
-    assert states_of(landing.past(), [{"id": 1}], index=index)[0].state["name"] == "Lamp"
+    assert row_lives(landing.past(), [{"id": 1}], index=index)[0].state["name"] == "Lamp"
     landing.load([(2, "a", "Sofa", None), (1, "a", "Desk", None)], minutes=5)
     assert landing.past().load[0].size == size
-    assert states_of(landing.past(), [{"id": 1}], index=index)[0].state["name"] == "Desk"
+    assert row_lives(landing.past(), [{"id": 1}], index=index)[0].state["name"] == "Desk"
 
 
 def test_what_was_moved_to_an_archive_counts_once_and_its_time_tells_nothing(landing, tmp_path):
@@ -367,7 +367,7 @@ def test_what_was_moved_to_an_archive_counts_once_and_its_time_tells_nothing(lan
     (landing.folder / "20181215-091000000.parquet").rename(there / "20181215-091000000.parquet")
     (there / "20181215-092000000.parquet").write_bytes((landing.folder / "20181215-092000000.parquet").read_bytes())
     os.utime(there / "20181215-091000000.parquet", (NINE.timestamp() + 9e6,) * 2)
-    (life,) = states_of(landing.past(archive=str(tmp_path / "archive")), [{"id": 1}])
+    (life,) = row_lives(landing.past(archive=str(tmp_path / "archive")), [{"id": 1}])
     assert [(s.state["name"], s.put is None, s.is_late) for s in life.steps] == [
         ("Lamp", False, False),
         ("Desk", True, False),
@@ -381,7 +381,7 @@ def test_a_late_file_is_told_where_it_belongs_and_said_to_be_late(landing):
     landing.change(10, ("U", 1, "a", "Desk", None), put=45)
     landing.change(20, ("U", 1, "a", "Sofa", None))
     landing.change(50, ("U", 1, "a", "Bed", None))
-    (life,) = states_of(landing.past(), [{"id": 1}])
+    (life,) = row_lives(landing.past(), [{"id": 1}])
     assert [(s.state["name"], s.is_late) for s in life.steps] == [("Lamp", False), ("Desk", True), ("Sofa", False), ("Bed", False)]
     assert life.steps[1].put == NINE + timedelta(minutes=45, seconds=1) and life.steps[1].closed == NINE + timedelta(minutes=10)
 
@@ -389,7 +389,7 @@ def test_a_late_file_is_told_where_it_belongs_and_said_to_be_late(landing):
 def test_a_landing_that_was_copied_backwards_has_no_late_files(landing):
     for minutes, put in ((10, 900), (20, 800), (30, 700)):
         landing.change(minutes, ("I", minutes, "a", "Desk", None), put=put)
-    assert not any(s.is_late for life in states_of(landing.past(), [{"id": n} for n in (10, 20, 30)]) for s in life.steps)
+    assert not any(s.is_late for life in row_lives(landing.past(), [{"id": n} for n in (10, 20, 30)]) for s in life.steps)
 
 
 def test_changes_from_before_a_reload_are_an_earlier_life_whose_rows_are_gone(landing):
@@ -398,7 +398,7 @@ def test_changes_from_before_a_reload_are_an_earlier_life_whose_rows_are_gone(la
     landing.load([(1, "a", "Sofa", "3.00"), (2, "a", "Bed", None)], minutes=60)
     landing.change(70, ("U", 1, "a", "Sofa", "4.00"))
     earlier = Position(1, (RawFile("LOAD00000001.parquet", 1, 0.0),))  # what the lake is built on
-    one, two = states_of(landing.past(position=earlier), [{"id": 1}, {"id": 2}])
+    one, two = row_lives(landing.past(position=earlier), [{"id": 1}, {"id": 2}])
     assert [(s.meant, s.before, s.life) for s in one.steps] == [
         ("updated", True, 1),
         ("updated", True, 1),
@@ -416,7 +416,7 @@ def test_a_load_that_is_gone_is_said_and_rows_it_may_have_held_are_not_called_lo
     landing.change(10, ("U", 1, "a", "Desk", None))
     position = Position(1, landing.past().load)
     (landing.folder / "LOAD00000001.parquet").unlink()
-    (life,) = states_of(landing.past(position=position), [{"id": 1}])
+    (life,) = row_lives(landing.past(position=position), [{"id": 1}])
     assert [s.meant for s in life.steps] == ["updated"]
     assert any("LOAD00000001.parquet of load 1 is no longer in the landing" in words for words in life.words)
     assert "what was there before is not known" in life.begins
@@ -427,7 +427,7 @@ def test_applied_files_that_are_gone_are_said(landing):
     landing.change(10, ("U", 1, "a", "Desk", None))
     gone = RawFile("20181215-090500000.parquet", 99, 0.0)
     position = Position(1, landing.past().load, last="20181215-091000000.parquet", window=((gone.path, gone.size),))
-    (life,) = states_of(landing.past(position=position), [{"id": 1}])
+    (life,) = row_lives(landing.past(position=position), [{"id": 1}])
     assert any("20181215-090500000.parquet is no longer in landing or archive" in words for words in life.words)
 
 
@@ -436,7 +436,7 @@ def test_old_and_strange_values_are_told_and_compared(landing):
     row = (1, "0001-01-01 00:00:00", date(9999, 12, 31), float("nan"), b"\x00")
     landing.load([row], shape, minutes=-1)
     landing.change(1, ("U", *row), ("U", 1, None, *row[2:]), shape=shape)
-    (life,) = states_of(landing.past(), [{"id": 1}])
+    (life,) = row_lives(landing.past(), [{"id": 1}])
     assert [(s.meant, [c.column for c in s.cells]) for s in life.steps[1:]] == [("changed nothing", []), ("updated", ["at"])]
 
 
@@ -446,5 +446,5 @@ def test_a_key_of_floating_point_is_found_whatever_the_sign_of_its_zero_and_a_na
     one, other = (float("nan"), float("nan")) if odd else (-0.0, 0.0)
     write_load(tmp_path, "shop.item", [(one, "first"), (1.5, "other")], shape)
     write_changes(tmp_path, "shop.item", [("U", other, "second")], "20181215-100100000", shape)
-    (life,) = states_of(open_changelog(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
+    (life,) = row_lives(open_changelog(str(tmp_path), TableRef("shop", "item")), [{"id": key}])
     assert [step.state["name"] for step in life.steps] == ["first", "second"]

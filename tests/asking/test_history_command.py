@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
 from dmscdc.history.audit import audit_row
-from dmscdc.history.row_page import MOST, page, picture, shown
+from dmscdc.history.row_page import MOST, page, picture, value_text
 from dmscdc.lake.table import open_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
@@ -145,7 +145,7 @@ def test_a_life_of_too_many_steps_has_no_picture(tmp_path):
     [(None, "null"), ("null", "'null'"), ("", "''"), (" x", "' x'"), ("a\x00b", "'a\\x00b'"), ("x" * 99, "x" * 59 + "…"), (-0.0, "-0.0")],
 )
 def test_no_value_can_be_taken_for_another(value, text):
-    assert shown(value) == text
+    assert value_text(value) == text
 
 
 def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_picture(shop, tmp_path):
@@ -213,10 +213,10 @@ def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path)
             NOTEBOOK, tmp_path / f"{number}.ipynb", {"folder": str(shop), "table": "shop.item", "key": key}, progress_bar=False
         )
         cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
-        shown = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
-        assert "[]" not in shown and any(
-            words in " ".join(shown) for words in ("None of the files read names this key.", "No row ever had these values.")
-        ), shown
+        value_text = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
+        assert "[]" not in value_text and any(
+            words in " ".join(value_text) for words in ("None of the files read names this key.", "No row ever had these values.")
+        ), value_text
 
 
 def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake(tmp_path, spark):

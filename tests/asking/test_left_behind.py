@@ -13,7 +13,7 @@ from dmscdc.history.changelog import lost_changes, open_changelog
 from dmscdc.history.row_page import lake_sentence
 from dmscdc.history.small_feed import small_feed
 from dmscdc.landing.files import RawFile, TableRef
-from dmscdc.reconcile.explain import pending
+from dmscdc.reconcile.explain import pending_files
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position
 from world import World
@@ -108,7 +108,7 @@ def test_a_history_says_that_a_step_was_left_out_and_nothing_of_it_is_under_way(
 
     def told():
         line, past = audit_row(str(w.landing), w.lake_table, {"id": 1})[0][0], open_changelog(str(w.landing), w.ref, position=position(w))
-        return line.waiting, line.left_out, line.verdict, lake_sentence(line), [f.name for f in pending(past, position(w)).files]
+        return line.waiting, line.left_out, line.verdict, lake_sentence(line), [f.name for f in pending_files(past, position(w)).files]
 
     assert told()[:3] == ((2,), (), "agrees") and told()[4] == [f"{TOO_LATE}.parquet"]
     w.state.instruct(w.ref, {"kind": "accept"})

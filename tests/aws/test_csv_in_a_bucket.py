@@ -8,7 +8,7 @@ from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
 from dmscdc.history.changelog import open_changelog
-from dmscdc.history.parts import follow, read_cursor
+from dmscdc.history.parts import deliver_next, read_cursor
 from dmscdc.history.span import landed
 from dmscdc.state.position import Position
 from dmscdc.storage.filesystem import client
@@ -36,7 +36,9 @@ def test_csv_files_in_a_bucket_are_loaded_and_asked_about(w, bucket):
     (told,), _ = audit_row(w.landing_url, w.lake_table, {"id": 2})
     assert [step.op for step in told.life.steps] == ["I", "D"]
     out, cursor = f"s3://{bucket}/fed +ü/parts", f"s3://{bucket}/fed +ü/cursor.json"
-    go = lambda: follow(lambda: pytest.fail("these tables are small"), past, ["id"], out, cursor, read_cursor(cursor, w.ref), landed(past), True)
+    go = lambda: deliver_next(
+        lambda: pytest.fail("these tables are small"), past, ["id"], out, cursor, read_cursor(cursor, w.ref), landed(past), True
+    )
     (part,) = go()
     assert part.counts == {"insert": 2, "reset": 1} and go() == []
     keys = [

@@ -13,7 +13,7 @@ import pytest
 
 import readers
 from aws.test_stacks import NOTES, check_rights, cloud, inits, made, names_of, typed  # noqa: F401  cloud is a fixture
-from dmscdc.spark.jars import fetched, listed
+from dmscdc.spark.jars import fetched_jars, listed
 from tiers import sampled
 from wheels import HOME, build_wheel
 
@@ -44,7 +44,7 @@ def service(tmp_path_factory) -> Path:
     (there / "conf" / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in DEFAULTS.items()))
     for path in (here / "jars").iterdir():
         (there / "jars" / path.name).symlink_to(path)
-    for path in fetched(listed()["org.apache.hadoop:hadoop-aws:3.3.4"]):
+    for path in fetched_jars(listed()["org.apache.hadoop:hadoop-aws:3.3.4"]):
         (there / "jars" / path.name.partition("-")[2]).symlink_to(path)
     return there
 

@@ -17,7 +17,7 @@ from dmscdc.cli.main import app
 from dmscdc.deploy.environment import service_for, versions_for
 from dmscdc.deploy.on_call import DEFAULTS
 from dmscdc.doctor.task_checks import TASK_CHECKS, parse_settings
-from dmscdc.lake.glue import place_of
+from dmscdc.lake.glue import glue_table
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import check_value
 from dmscdc.service.metrics import FLOORS
@@ -257,7 +257,7 @@ def test_schemas_with_tables_of_the_same_name_get_a_database_each():
     made = Rendered(INFRA / "shared.yaml", DBPerSchema="yes")
     words = made.resources["Job"]["Properties"]["DefaultArguments"]["--dmscdc"].split()
     catalog = check_value("catalog", words[words.index("--catalog") + 1], "the job")
-    assert place_of(catalog, TableRef("Shop", "item"), glue=object()).database == "dmscdc_shop" and "Catalog" not in made.resources
+    assert glue_table(catalog, TableRef("Shop", "item"), glue=object()).database == "dmscdc_shop" and "Catalog" not in made.resources
     allowed = [
         one for one in made.resources["JobRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"] if "glue:CreateDatabase" in one["Action"]
     ]

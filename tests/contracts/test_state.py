@@ -14,7 +14,7 @@ from dmscdc.landing.files import RawFile, TableRef
 from dmscdc.state.items import TableItem
 from dmscdc.state.position import Position
 from dmscdc.state.registry import open_state
-from dmscdc.state.sqlite import transaction
+from dmscdc.state.sqlite import one_action
 
 pytestmark = pytest.mark.quick
 
@@ -362,7 +362,7 @@ def test_processes_that_share_a_lease_never_work_at_the_same_time(url, tmp_path)
 def test_readers_are_not_held_up_by_a_writer(tmp_path):
     state = open_state(f"sqlite:{tmp_path}/state.db")
     state.put_settings(PRODUCT, key=["id"])
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute("update DMSCDC_Controller set PrimaryKey = 'name'")
         assert state.get(PRODUCT).key == ("id",)
     assert state.get(PRODUCT).key == ("name",)
@@ -385,7 +385,7 @@ def test_progress_changed_by_hand_is_an_instruction(tmp_path, change, instructio
     state.put_settings(PRODUCT, key=["id"])
     state.save_position(PRODUCT, SECOND, commit=2, expected_commit=0)
     assert state.get(PRODUCT).instruction is None
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute(f"update DMSCDC_Controller set {change}")
     assert (state.get(PRODUCT).instruction, state.get(PRODUCT).position) == (instruction, SECOND)
 
@@ -393,7 +393,7 @@ def test_progress_changed_by_hand_is_an_instruction(tmp_path, change, instructio
 def test_settings_changed_by_hand_are_settings(tmp_path):
     state = open_state(f"sqlite:{tmp_path}/state.db")
     state.note_run(PRODUCT, {"seen_at": 1.0})
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute("update DMSCDC_Controller set PrimaryKey = 'id, dept', PartitionKey = 'dept', ActiveFlag = 'true'")
     item = state.get(PRODUCT)
     assert (item.key, item.partition, item.is_ready) == (("id", "dept"), ("dept",), True)
@@ -427,7 +427,7 @@ def test_a_state_that_was_cut_is_said(tmp_path):
     state = open_state(f"sqlite:{tmp_path}/state.db")
     for number in range(300):
         state.put_settings(TableRef("shop", f"t{number}"), key="id")
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute("select 1")
     path = tmp_path / "state.db"
     path.write_bytes(path.read_bytes()[:9000])
@@ -457,7 +457,7 @@ def test_an_item_that_is_damaged_hides_no_other_and_can_be_removed(tmp_path, dam
     state = open_state(f"sqlite:{tmp_path}/state.db")
     for table in (PRODUCT, STORE):
         state.put_settings(table, key="id")
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute(f"update DMSCDC_Controller set {damage} where path like '%product%'")
     items = state.items()
     assert [(item.table, bool(item.damaged)) for item in items] == [(PRODUCT, True), (STORE, False)]

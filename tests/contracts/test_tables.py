@@ -12,7 +12,7 @@ import pytest
 from pyarrow.fs import FileSelector
 
 from dmscdc.changes.read import change_files
-from dmscdc.changes.schema import OURS, arrow_type, columns, ddl, read_footers
+from dmscdc.changes.schema import OURS, columns, ddl, lake_arrow_type, read_footers
 from dmscdc.changes.stage import stage
 from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import ColumnsGone, CommitConflict, FormatMissing
@@ -75,7 +75,7 @@ def batch(spark, table, plan, changes, soft=False, carries=None, file="20181215-
     for at, c in enumerate(plan.schema, 1):
         if c in known:
             columns[c.name] = pa.array(
-                [Decimal(row[at]) if c.type.startswith("decimal") and row[at] is not None else row[at] for row in changes], arrow_type(c.type)
+                [Decimal(row[at]) if c.type.startswith("decimal") and row[at] is not None else row[at] for row in changes], lake_arrow_type(c.type)
             )
     fs, path = new_fs_and_path(url)
     pq.write_table(pa.table(columns), path, filesystem=fs)

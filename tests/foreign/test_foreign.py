@@ -17,7 +17,7 @@ from dmscdc.history.small_feed import small_feed
 from dmscdc.lake.table import Commit, set_otherwise
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.canonical import rules_of
-from dmscdc.reconcile.compare import examine, find, spark_side
+from dmscdc.reconcile.compare import compare_ranges, find_differences, spark_side
 from dmscdc.reconcile.source import address, columns_of, snapshot, source_side
 from dmscdc.scd2.update import read_versions, update_versions
 from dmscdc.state.position import Position, reload_folder
@@ -140,8 +140,8 @@ def compared(spark, tmp_path_factory) -> dict:
         look = stack.enter_context(snapshot(address(f"sqlite:{path}")))
         rules = rules_of("sqlite", columns(schema), columns_of(look, TableRef("s", "t")))
         sides = source_side(look, "t"), stack.enter_context(spark_side(spark, spark.createDataFrame(lake, schema).coalesce(1)))
-        found, layout = find(sides, rules, ["id"])
-        return {int(one.key["id"]): (one.kind, *one.columns) for one in examine(sides, found, layout, 100).findings}
+        found, layout = find_differences(sides, rules, ["id"])
+        return {int(one.key["id"]): (one.kind, *one.columns) for one in compare_ranges(sides, found, layout, 100).findings}
 
 
 @pytest.mark.parametrize("what", COMPARED)

@@ -16,10 +16,10 @@ from dmscdc.changes.read import GROUP, KIND, NAME
 from dmscdc.changes.schema import FILE, OP, ROW, columns
 from dmscdc.history.as_of import CommitClock
 from dmscdc.history.replay import POSITION, order_key
-from dmscdc.history.row import RawChange, in_order, sequence_of
+from dmscdc.history.row import RawChange, in_sequence, sequence_column
 from dmscdc.landing.files import RawFile
-from dmscdc.scd2.update import look, ordered
-from dmscdc.scd2.versions import AT, Scd2Spec, kind_of, lines_of
+from dmscdc.scd2.update import batch_facts, ordered
+from dmscdc.scd2.versions import AT, Scd2Spec, change_lines, read_kind
 
 pytestmark = pytest.mark.test
 
@@ -102,7 +102,7 @@ def test_a_row_is_told_in_the_order_of_its_key(case):
         for r in case.rows
         if r.id == 1
     ]
-    assert "".join(row.values["name"] for row in in_order(raw, sequence_of(raw))) == case.of_key
+    assert "".join(row.values["name"] for row in in_sequence(raw, sequence_column(raw))) == case.of_key
 
 
 def in_one_frame(spark, kinds):
@@ -126,13 +126,13 @@ def test_states_follow_the_order_of_each_key(spark):
 
 
 def test_versions_follow_the_order_of_all_changes(spark):
-    rows = in_one_frame(spark, lambda is_load: kind_of(1, is_load, True))
+    rows = in_one_frame(spark, lambda is_load: read_kind(1, is_load, True))
     how, found = Scd2Spec(("id",), SCHEMA, clock=CommitClock(sequence="seq")), {}
     for by_sequence in (True, False):
-        there = lines_of(rows, SETS, Scd2Spec(("id",), SCHEMA, clock=how.clock, by_sequence=by_sequence)).orderBy(AT)
+        there = change_lines(rows, SETS, Scd2Spec(("id",), SCHEMA, clock=how.clock, by_sequence=by_sequence)).orderBy(AT)
         found[by_sequence] = [tuple(r) for r in there.select("id", "_cdc_set0.name").collect()]
     step, scd2 = SimpleNamespace(late=()), SimpleNamespace(built=None, table="shop.item", there=SimpleNamespace(table="shop.item_scd2"))
     for number, (name, case) in enumerate(CASES.items()):
         mine = rows.where(F.col("id").between(10 * number + 1, 10 * number + 9))
-        by_sequence, _ = ordered(scd2, step, how, look(mine, how))
+        by_sequence, _ = ordered(scd2, step, how, batch_facts(mine, how))
         assert names_of(found[bool(by_sequence)], number) == case.of_all, name

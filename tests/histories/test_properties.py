@@ -13,10 +13,10 @@ from hypothesis import Phase, example, given, seed, settings
 from hypothesis import strategies as st
 from strategies import QUIET, for_random_histories
 
-from dmscdc.capture.writer import change_sequence, moment_of
+from dmscdc.capture.writer import change_sequence, moment_utc
 from dmscdc.changes.fold import WRITE, Folding, fold
 from dmscdc.changes.read import GROUP, KIND, NAME, change_files
-from dmscdc.changes.schema import FILE, OP, OURS, ROW, Column, Footer, arrow_type
+from dmscdc.changes.schema import FILE, OP, OURS, ROW, Column, Footer, lake_arrow_type
 from dmscdc.lake.parquet.rewrite import Work, apply_rows, match
 from world import World, closed
 
@@ -73,7 +73,7 @@ def folded(
     schema = tuple(Column(*item) for item in SCHEMA.items())
     footers = [Footer(called(n), tuple(c for c in schema if c.name in carried[n] or c.name not in VALUES), len(rows[n]), 0) for n in rows]
     of = change_files(footers, {}, schema, {called(n): kind for n, kind in kinds.items()})
-    types = {c.name: arrow_type(c.type) for c in (*schema, *OURS)} | {NAME: pa.string(), GROUP: pa.int32(), KIND: pa.string()}
+    types = {c.name: lake_arrow_type(c.type) for c in (*schema, *OURS)} | {NAME: pa.string(), GROUP: pa.int32(), KIND: pa.string()}
     told = [row | {NAME: called(n), GROUP: of.place[called(n)][0], KIND: kinds.get(n, "new")} for n in rows for row in rows[n]]
     batch, _ = fold(pa.Table.from_pylist(told, pa.schema(list(types.items()))), Folding(schema, FOLDED, of.sets, soft, sequence))
     work = Work(
@@ -87,7 +87,7 @@ def folded(
 
 
 def empty_lake() -> pa.Table:
-    return pa.schema([(c.name, arrow_type(c.type)) for c in (OURS[0], *(Column(*item) for item in SCHEMA.items()), *OURS[1:])]).empty_table()
+    return pa.schema([(c.name, lake_arrow_type(c.type)) for c in (OURS[0], *(Column(*item) for item in SCHEMA.items()), *OURS[1:])]).empty_table()
 
 
 def told(lake: pa.Table) -> list[dict[str, Any]]:
@@ -139,7 +139,7 @@ def test_where_every_row_carries_a_change_sequence_it_decides_whatever_the_files
     numbers = list(range(sum(map(len, rows.values()))))
     chance.shuffle(numbers)
     for row, number in zip(sum(rows.values(), []), numbers):
-        row["seq"] = change_sequence(moment_of("2018-12-15 10:00:00"), number)
+        row["seq"] = change_sequence(moment_utc("2018-12-15 10:00:00"), number)
     assert told(folded(empty_lake(), rows, carried, {}, soft, "seq")) == in_order(
         one_by_one(sorted(sum(rows.values(), []), key=lambda row: row["seq"]), soft)
     )

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
+from dmscdc.capture.writer import DmsSettings, change_sequence, moment_utc
 from tiers import sampled
 from ways import taken
 from world import World, closed, replayed
@@ -56,7 +56,7 @@ def write_histories(w: World, rng: random.Random, key: tuple[str, ...], number: 
     schema = {**KEYS, **(carried if number else VALUES)}
     rows = [row for h in range(HISTORIES) for row in history(rng, schema, h)]
     rng.shuffle(rows)
-    commit = moment_of(f"2018-12-15 10:{number:02d}:00")
+    commit = moment_utc(f"2018-12-15 10:{number:02d}:00")
     settings = DmsSettings(row_group_length=17, sequence_column="seq" if sequences else "")
     w.changes(number, rows, schema, settings=settings, sequences=[change_sequence(commit, 1000 * number + i) for i in range(len(rows))])
 

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from test_fold import split_files
 
-from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
+from dmscdc.capture.writer import DmsSettings, change_sequence, moment_utc
 from dmscdc.changes.fold import change_ranks
 from dmscdc.changes.quarantine import aside_folder
 from dmscdc.changes.read import NAME
 from dmscdc.changes.schema import FILE, ROW
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.questions import blame
-from dmscdc.history.row import states_of
+from dmscdc.history.row import row_lives
 from dmscdc.history.small import table_then
 from dmscdc.state.position import Position
 from ways import EACH
@@ -66,7 +66,7 @@ def sequenced(w, close, rows, counters, **more):
         rows,
         **more,
         settings=DmsSettings(sequence_column="seq", row_group_length=2),
-        sequences=[c if c is None else change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters],
+        sequences=[c if c is None else change_sequence(moment_utc("2018-12-15 10:00:00"), c) for c in counters],
     )
 
 
@@ -112,7 +112,7 @@ def test_a_change_sequence_that_is_a_number_decides_where_it_is_exact_and_else_i
     settings = DmsSettings(sequence_column=column)
     w = World(tmp_path, spark, SCHEMA).set(key="id").load([(1, "old"), (2, "old")], settings=settings)
     for number, rows, counters in ((1, [("U", 1, "newest"), ("U", 2, "first")], (30, 10)), (2, [("U", 1, "x"), ("U", 2, "second")], (20, 40))):
-        w.changes(number, rows, settings=settings, sequences=[change_sequence(moment_of("2018-12-15 10:00:00"), c) for c in counters])
+        w.changes(number, rows, settings=settings, sequences=[change_sequence(moment_utc("2018-12-15 10:00:00"), c) for c in counters])
     for path in w.raw.glob("*.parquet"):
         as_number(path, kind, column, digits)
     done = w.go()
@@ -211,7 +211,7 @@ def test_a_chain_of_changed_keys_that_comes_again_ends_where_it_had_ended(tmp_pa
 
 def test_a_sequence_in_two_columns_orders_and_one_that_is_missing_later_is_said(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA | {"copy": "string"}).set(key="id").load([(1, "old", None)], settings=DmsSettings(sequence_column="seq"))
-    number = lambda counter: change_sequence(moment_of("2018-12-15 10:00:00"), counter)
+    number = lambda counter: change_sequence(moment_utc("2018-12-15 10:00:00"), counter)
     sequenced(w, 1, [("U", 1, "newest", number(30))], (30,))
     sequenced(w, 2, [("U", 1, "x", number(20))], (20,))
     w.go()
@@ -345,7 +345,7 @@ def test_whatever_resumed_tasks_send_again_the_table_is_that_of_each_change_once
     w.go()
     assert sorted(w.lake("id, name")) == sorted(rows.items() if has_key else every)
     if has_key:
-        for life in states_of(open_changelog(str(w.landing), w.ref), [{"id": key} for key in rows]):
+        for life in row_lives(open_changelog(str(w.landing), w.ref), [{"id": key} for key in rows]):
             for column, value, step in blame(life):
                 assert pq.read_table(w.raw / step.file.partition("#")[0])[column][step.row].as_py() == value, "the row that is named has it"
     else:
@@ -408,13 +408,13 @@ def test_where_one_row_lacks_the_sequence_the_files_decide(tmp_path, spark):
 def test_a_timestamp_column_never_decides(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA).set(key="id")
     stamped = DmsSettings(timestamp_column="dms_ts")
-    w.load([(1, "old")], settings=stamped, moment=moment_of("2030-01-01"))
-    w.changes(1, [("U", 1, "x"), ("U", 1, "newest")], settings=stamped, commits=[moment_of("2029-01-01"), moment_of("2018-01-01")])
+    w.load([(1, "old")], settings=stamped, moment=moment_utc("2030-01-01"))
+    w.changes(1, [("U", 1, "x"), ("U", 1, "newest")], settings=stamped, commits=[moment_utc("2029-01-01"), moment_utc("2018-01-01")])
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "newest")]
 
 
 def digits(*values):
-    return ["" if v is None else v if isinstance(v, str) else change_sequence(moment_of("2018-12-15 10:00:00"), v) for v in values]
+    return ["" if v is None else v if isinstance(v, str) else change_sequence(moment_utc("2018-12-15 10:00:00"), v) for v in values]
 
 
 def test_a_sequence_that_contradicts_the_rows_of_one_file_is_told_with_both_rows(tmp_path, spark):

@@ -17,7 +17,7 @@ from botocore.validate import ParamValidator
 
 from dmscdc.capture.shop import COLUMNS, PRODUCTS
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.cli.main import checked
+from dmscdc.cli.main import checked_request
 from dmscdc.history.statistics import spread
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
@@ -226,11 +226,11 @@ def test_the_page_about_clusters_makes_its_files_and_boto3_knows_its_requests(ru
 @pytest.mark.parametrize("wrong", [{"JobNames": "x"}, {"Name": 3}, {}], ids=["unknown", "of another type", "missing"])
 def test_a_request_that_boto3_would_not_send_is_not_shown(wrong):
     good = {"Name": "x", "Role": "r", "Command": {"Name": "glueetl"}}
-    assert json.loads(checked("glue", "CreateJob", good)) == good and complaint("glue", good) == ""
+    assert json.loads(checked_request("glue", "CreateJob", good)) == good and complaint("glue", good) == ""
     bad = {**good, **wrong} if wrong else {"Name": "x"}
     assert complaint("glue", bad)
     with pytest.raises(ValueError, match="glue CreateJob: "):
-        checked("glue", "CreateJob", bad)
+        checked_request("glue", "CreateJob", bad)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 99, 100, 101, 1_000])

@@ -17,7 +17,7 @@ from dmscdc.changes.schema import read_footer
 from dmscdc.cli.ask import refusals
 from dmscdc.cli.main import app
 from dmscdc.errors import LakeDamaged, Refused, Unreadable
-from dmscdc.history.audit import rows_in
+from dmscdc.history.audit import lake_rows_in
 from dmscdc.history.lookup import KeyIndex
 from dmscdc.lake.table import PlainFile
 from dmscdc.landing.files import TableRef
@@ -132,7 +132,7 @@ def test_a_landing_that_is_gone_after_tables_were_loaded_fails_every_command(tmp
 def test_a_damaged_file_of_the_lake_is_none_of_the_landing(tmp_path):
     (tmp_path / "part.parquet").write_bytes(b"PAR1" + b"\x07" * 90 + b"PAR1")
     with pytest.raises(LakeDamaged, match="the lake's file .*part.parquet.*damaged") as error:
-        rows_in(PlainFile(str(tmp_path / "part.parquet"), {}, {}), {"id": pa.int32()}, {"id": 1}, KeyIndex(["id"]))
+        lake_rows_in(PlainFile(str(tmp_path / "part.parquet"), {}, {}), {"id": pa.int32()}, {"id": 1}, KeyIndex(["id"]))
     assert "landing" not in str(error.value)
 
 

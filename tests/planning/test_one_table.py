@@ -178,10 +178,10 @@ def test_a_link_back_to_its_own_schema_is_no_table_of_what_cannot_be_read(tmp_pa
 
 
 def test_a_damaged_item_of_the_state_is_the_trouble_of_its_table(tmp_path):
-    from dmscdc.state.sqlite import transaction
+    from dmscdc.state.sqlite import one_action
 
     home = landed(tmp_path, "shop.good", "shop.bad")
-    with transaction(str(home / "state.db")) as db:
+    with one_action(str(home / "state.db")) as db:
         db.execute("update DMSCDC_Controller set position = '{' where path = 'shop/bad/'")
     found = looks(home)
     assert found["shop.good"].plan.kind == "initial" and "`dmscdc table forget shop.bad`" in found["shop.bad"].problem
@@ -220,14 +220,14 @@ LEASES = [
 
 @pytest.mark.parametrize("column, garbage", LEASES, ids=str)
 def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column, garbage):
-    from dmscdc.state.sqlite import transaction
+    from dmscdc.state.sqlite import one_action
 
     home = landed(tmp_path, "shop.good", "shop.bad")
     state = open_state(f"sqlite:{home / 'state.db'}")
     state.acquire(TableRef.parse("shop.bad"), "another:1:pass", 1e9)
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute(f"update leases set {column} = ?", (garbage,))
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         kept = db.execute(f"select {column} from leases").fetchone()[0]
     found, sound = looks(home), column == "name" or column == "owner" and isinstance(kept, str)
     assert found["shop.good"].plan.kind == "initial" and [lease.owner for lease in state.holders()] == ([kept] if sound and column == "owner" else [])
@@ -239,7 +239,7 @@ def test_whatever_stands_in_a_lease_is_the_trouble_of_its_table(tmp_path, column
         and words in dmscdc(home, "plan", "--quiet-period", "0")[1]
         and "shop.good" in dmscdc(home, "status")[1]
     )
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         db.execute(found["shop.bad"].problem.rpartition(": ")[2])
     assert looks(home)["shop.bad"].plan.kind == "initial"
 
@@ -284,15 +284,15 @@ NOT_A_VALUE = {
 
 @pytest.mark.parametrize("column", [*ATTRIBUTES])
 def test_whatever_stands_in_a_column_of_an_item_is_the_trouble_of_its_table(tmp_path, column):
-    from dmscdc.state.sqlite import transaction
+    from dmscdc.state.sqlite import one_action
 
     home, looked, told = landed(tmp_path, "shop.good", "shop.bad"), 0, set()
     state = open_state(f"sqlite:{home / 'state.db'}")
-    with transaction(state.path) as db:
+    with one_action(state.path) as db:
         sound = tuple(db.execute("select * from DMSCDC_Controller where path = 'shop/bad/'").fetchone())
     for garbage in dict.fromkeys((*GARBAGE, *NOT_A_VALUE.get(column, ()), *FIELDS * (column in ("position", "status", "instruction")))):
         for as_text in (False, True)[: 1 + (type(garbage) is bytes)]:  # the second time as a text that is none
-            with transaction(state.path) as db:
+            with one_action(state.path) as db:
                 db.execute("delete from DMSCDC_Controller where path is not 'shop/good/'")
                 db.execute(f"insert into DMSCDC_Controller values ({', '.join('?' * len(sound))})", sound)
                 db.execute(f"update DMSCDC_Controller set {column} = {'cast(? as text)' if as_text else '?'} where path = 'shop/bad/'", (garbage,))

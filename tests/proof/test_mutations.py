@@ -20,7 +20,7 @@ from dmscdc.capture.writer import write_load
 from dmscdc.history.changelog import open_changelog, read_changelog
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.canonical import rules_of
-from dmscdc.reconcile.compare import Comparison, examine, find, spark_side
+from dmscdc.reconcile.compare import TableComparison, compare_ranges, find_differences, spark_side
 from dmscdc.reconcile.source import address, columns_of, snapshot, source_name, source_side
 from tiers import sampled
 
@@ -164,7 +164,7 @@ def given(kind: str, v: Any) -> Any:
     return int(v) if isinstance(v, bool) else v
 
 
-def compared(spark, db, landing, table: str, rows: list[dict], limit: int = 1000) -> Comparison:
+def compared(spark, db, landing, table: str, rows: list[dict], limit: int = 1000) -> TableComparison:
     "The source beside a lake of these rows."
     write_load(landing, f"shop.{table}", rows, {"lot": "int", "id": "int", **{name: column[0] for name, column in COLUMNS.items()}})
     ref = TableRef("shop", table)
@@ -174,8 +174,8 @@ def compared(spark, db, landing, table: str, rows: list[dict], limit: int = 1000
         rules = rules_of(db.kind, files.schema, columns_of(look, ref))
         assert not [rule for rule in rules if rule.why]
         sides = source_side(look, source_name(look, ref)), stack.enter_context(spark_side(spark, frame))
-        found, layout = find(sides, rules, ["lot", "id"])
-        return found if found.is_equal else examine(sides, found, layout, limit)
+        found, layout = find_differences(sides, rules, ["lot", "id"])
+        return found if found.is_equal else compare_ranges(sides, found, layout, limit)
 
 
 SEED = 20181215

@@ -6,14 +6,14 @@ from collections import Counter
 import pytest
 
 from dmscdc.errors import SourceRefused
-from dmscdc.reconcile.compare import Comparison, NamedDifference, Total
+from dmscdc.reconcile.compare import NamedDifference, TableComparison, Total
 from dmscdc.reconcile.explain import judge
 from dmscdc.service.config import Config
 from dmscdc.service.schedule import check_source
 
 pytestmark = pytest.mark.quick
 
-WRONG = Comparison(
+WRONG = TableComparison(
     Total(2, 7), Total(2, 8), (), counts=Counter(different=1), findings=(NamedDifference("different", {"id": "1"}, {"price": ("40", "39")}),)
 )
 

@@ -11,7 +11,7 @@ import pytest
 from dmscdc.changes.schema import columns
 from dmscdc.landing.files import TableRef
 from dmscdc.reconcile.canonical import rules_of
-from dmscdc.reconcile.compare import Comparison, Layout, examine, find, spark_side
+from dmscdc.reconcile.compare import Layout, TableComparison, compare_ranges, find_differences, spark_side
 from dmscdc.reconcile.source import Snapshot, address, columns_of, snapshot, source_side
 
 pytestmark = pytest.mark.proof
@@ -24,7 +24,7 @@ def beside(spark, tmp_path):
     "Compares rows of a source with rows of a lake."
     numbers = count()
 
-    def run(declared: str, schema: str, key: list[str], source: list[tuple], lake: list[tuple], limit: int = 100) -> tuple[Comparison, Layout]:
+    def run(declared: str, schema: str, key: list[str], source: list[tuple], lake: list[tuple], limit: int = 100) -> tuple[TableComparison, Layout]:
         path = tmp_path / f"{next(numbers)}.db"
         with sqlite3.connect(path) as db:
             db.execute(f"create table t ({declared})")
@@ -37,13 +37,13 @@ def beside(spark, tmp_path):
                 source_side(look, "t"),
                 stack.enter_context(spark_side(spark, spark.createDataFrame(lake, schema).coalesce(1) if isinstance(lake, list) else lake)),
             )
-            found, layout = find(sides, rules, key)
-            return (found if found.is_equal else examine(sides, found, layout, limit)), layout
+            found, layout = find_differences(sides, rules, key)
+            return (found if found.is_equal else compare_ranges(sides, found, layout, limit)), layout
 
     return run
 
 
-def told(done: Comparison) -> list[tuple]:
+def told(done: TableComparison) -> list[tuple]:
     return sorted((f.kind, *f.key.values(), *f.columns) for f in done.findings)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dmscdc.changes.schema import ddl
-from dmscdc.lake.open import Newest, OpenTable, Version
+from dmscdc.lake.open import FormatCommit, Newest, OpenTable
 from dmscdc.lake.table import Transaction, stored_columns
 from dmscdc.storage.filesystem import spark_url
 
@@ -20,10 +20,10 @@ class JsonLinesTable(OpenTable):
     format = "jsonl"
     how = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
-    def versions(self) -> Iterator[Version]:
+    def versions(self) -> Iterator[FormatCommit]:
         for name in sorted(self.store.list(f"{self.place}/_log"), reverse=True):
             entry = json.loads(self.store.read(name))
-            yield Version(entry["version"], note=entry["note"], words="overwrite", changes_rows=True)
+            yield FormatCommit(entry["version"], note=entry["note"], words="overwrite", changes_rows=True)
 
     def frame(self, spark: SparkSession, version: Any) -> DataFrame:
         entry = json.loads(self.store.read(f"{self.place}/_log/{version:012d}.json"))

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dmscdc.capture.writer import DmsSettings, moment_of
+from dmscdc.capture.writer import DmsSettings, moment_utc
 from dmscdc.errors import CommitConflict
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.table import Transaction
@@ -18,7 +18,7 @@ from dmscdc.load.arrivals import Plan
 from dmscdc.load.incremental import prepare_changes
 from dmscdc.load.initial import prepare_load
 from dmscdc.load.results import TableContext
-from dmscdc.state.sqlite import transaction
+from dmscdc.state.sqlite import one_action
 from world import World, closed
 
 pytestmark = pytest.mark.test
@@ -42,7 +42,7 @@ def test_listing_stops_after_1000_objects__all_1201_arrive(w):
 def test_marker_key_given_with_its_bucket__it_means_the_file_all_the_same(w, before):
     w.load([(1, "load")]).changes(1, [("U", 1, "one")]).changes(2, [("U", 1, "two")])
     assert w.go().verdict == "ok"
-    with transaction(w.state.path) as db:
+    with one_action(w.state.path) as db:
         db.execute("update DMSCDC_Controller set LastIncrementalFile = ?", [f"{before}shop/item/{closed(1)}.parquet"])
     done = w.go()
     assert [f["path"] for f in done.files] == [f"{closed(2)}.parquet"] and w.lake("name") == [("two",)]
@@ -135,7 +135,7 @@ def test_time_out_leaves_two_writers__the_second_to_commit_is_refused_by_the_tab
 
 def test_old_changes_replayed_on_a_reload__what_the_load_made_obsolete_is_left_out(w):
     def put(minute):
-        return moment_of("2018-12-15 10:00:00").timestamp() + 60 * minute
+        return moment_utc("2018-12-15 10:00:00").timestamp() + 60 * minute
 
     w.load([(1, "a")], time=put(0)).changes("20181215-100500000", [("U", 1, "old"), ("I", 2, "old")], time=put(5) + 1)
     assert w.go().verdict == "ok"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmscdc.capture.writer import DmsSettings, change_sequence, moment_of
+from dmscdc.capture.writer import DmsSettings, change_sequence, moment_utc
 from world import World, closed, replayed
 
 pytestmark = pytest.mark.test
@@ -14,7 +14,7 @@ ALL = "id, name, n, Op, _cdc_file, _cdc_row"
 
 
 def sequenced(w, close, rows):
-    commit = moment_of(f"2018-12-15 10:00:{close:02d}")
+    commit = moment_utc(f"2018-12-15 10:00:{close:02d}")
     w.changes(
         close, rows, settings=DmsSettings(sequence_column="seq"), sequences=[change_sequence(commit, close * 100 + i) for i in range(len(rows))]
     )

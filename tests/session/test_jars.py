@@ -21,7 +21,7 @@ from dmscdc.errors import JarMissing
 from dmscdc.lake.table import versions
 from dmscdc.service.config import write_config
 from dmscdc.spark.formats import spark_line
-from dmscdc.spark.jars import Jar, fetched, listed, with_jars
+from dmscdc.spark.jars import Jar, fetched_jars, listed, with_jars
 from dmscdc.storage.filesystem import OUR_JARS
 
 pytestmark = pytest.mark.quick
@@ -54,22 +54,22 @@ def kept(repository: Path) -> set[str]:
 def test_a_jar_that_is_not_what_the_list_says_is_refused_and_not_kept(repository, content):
     put(repository, PART, content)
     with pytest.raises(JarMissing, match=f"shop:part:1.0 from .* its SHA-256 is .*{PART.sha256}"):
-        fetched([PART])
+        fetched_jars([PART])
     assert kept(repository) == set()
 
 
 def test_what_was_fetched_lies_in_a_folder_of_the_user_and_is_not_fetched_again(repository):
     put(repository, PART, b"as listed").chmod(0o644)
-    [first] = fetched([PART])
+    [first] = fetched_jars([PART])
     (repository / PART.path).unlink()
-    assert fetched([PART]) == [first] and first.read_bytes() == b"as listed" and first.parent.stat().st_mode & 0o077 == 0
+    assert fetched_jars([PART]) == [first] and first.read_bytes() == b"as listed" and first.parent.stat().st_mode & 0o077 == 0
 
 
 def test_a_kept_jar_that_was_changed_since_is_fetched_again(repository):
     put(repository, PART, b"as listed")
-    [first] = fetched([PART])
+    [first] = fetched_jars([PART])
     first.write_bytes(b"as lister")
-    assert fetched([PART]) == [first] and first.read_bytes() == b"as listed"
+    assert fetched_jars([PART]) == [first] and first.read_bytes() == b"as listed"
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_kept_jar_that_was_changed_since_is_fetched_again(repository):
 @pytest.mark.parametrize("which", ["dmscdc", "dmscdc/jars"])
 def test_a_cache_into_which_others_can_write_is_not_used(repository, spoil, which):
     put(repository, PART, b"as listed")
-    [first] = fetched([PART])
+    [first] = fetched_jars([PART])
     spoil(repository.parent / "cache" / which)
-    [second] = fetched([PART])
+    [second] = fetched_jars([PART])
     assert second.parent != first.parent and second.read_bytes() == b"as listed" and second.parent.stat().st_mode & 0o077 == 0
 
 
@@ -93,9 +93,9 @@ def test_a_mirror_without_tls_is_asked_only_where_somebody_said_so(repository, m
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         with pytest.raises(JarMissing, match="over https.*DMSCDC_PLAIN_HTTP=allow"):
-            fetched([PART])
+            fetched_jars([PART])
         monkeypatch.setenv("DMSCDC_PLAIN_HTTP", "allow")
-        assert len(fetched([PART])) == 1
+        assert len(fetched_jars([PART])) == 1
         server.shutdown()
 
 

@@ -391,7 +391,7 @@ def test_the_history_says_since_when_a_row_that_was_put_aside_is_in_the_lake(spa
 
 
 def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(spark, tmp_path):
-    from dmscdc.history.parts import follow, read_cursor
+    from dmscdc.history.parts import deliver_next, read_cursor
 
     world = csv_table(spark, tmp_path).set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(4,2)")])
     put(world, f"{closed(1)}.csv", "I,7,b,123.45\nI,8,c,123.00\nI,9,d,1.00\n")
@@ -403,7 +403,7 @@ def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(
             world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
             world.go()
         past = open_changelog(str(world.landing), world.ref, position=position(world), aside=lists)
-        told += follow(lambda: spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
+        told += deliver_next(lambda: spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
     assert [part.counts for part in told] == [{"insert": 4, "reset": 1}, {"insert": 2}] and [part.path for part in told] == sorted(
         part.path for part in told
     )

@@ -36,7 +36,7 @@ from ...landing.advice import Advice
 from ...landing.files import for_shell
 
 # %% auto #0
-__all__ = ['LARGE', 'Part', 'Copying', 'cut_file', 'cut', 'read_part', 'copy_piece', 'encode_copying', 'copy_numbers',
+__all__ = ['LARGE', 'Part', 'Copying', 'cut_file', 'cut', 'read_copy_part', 'copy_piece', 'encode_copying', 'copy_numbers',
            'unmanaged_files', 'check_unmanaged', 'lake_footers', 'check_folders', 'cut_folders']
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #cell-006
@@ -145,7 +145,7 @@ def _lake_rows(
     return pa.table({lake_column.name: columns[lake_column.name] for lake_column in copying.stored})
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #4dff8251
-def read_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
+def read_copy_part(part: Part, copying: Copying) -> Iterator[pa.Table]:
     "The rows of a part, at most one lake file's at a time."
     file, row_number = open_raw(part.url, part.path), part.first_row
     columns = [OP] * copying.keeps_op + [source_column.name for source_column in copying.source]
@@ -177,7 +177,7 @@ def copy_piece(
     names: list[str] = []
     tables: list[pa.Table] = []
     count, bytes_held = 0, 0
-    for rows in (rows for part in piece for rows in read_part(part, copying)):
+    for rows in (rows for part in piece for rows in read_copy_part(part, copying)):
         tables, count, bytes_held = [*tables, rows], count + rows.num_rows, bytes_held + rows.nbytes
         if count >= copying.rows_a_file or bytes_held >= IN_MEMORY:
             names.append(_write_copy(tables, copying, piece[0].folder))

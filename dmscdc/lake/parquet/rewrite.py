@@ -26,10 +26,10 @@ from dmscdc.changes.schema import (
     IN_MEMORY,
     OP,
     ROW,
-    arrow_type,
     as_stored,
     from_stored,
-    in_python,
+    lake_arrow_type,
+    python_value,
     read_lake,
     stored_names,
     time_from,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # %% auto #0
-__all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_rows', 'key_scalar', 'read_batch', 'match', 'differs', 'apply_rows',
-           'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'hive_folder', 'scalar_text', 'Inserting', 'fresh_rows',
-           'insert', 'rewrite_numbers', 'insert_numbers']
+__all__ = ['Unit', 'Work', 'encode_work', 'load_work', 'read_unit_rows', 'key_scalar', 'read_unit_batch', 'match', 'differs',
+           'apply_rows', 'UnitResult', 'changed_rows', 'new_rows', 'rewrite', 'hive_folder', 'scalar_text', 'Inserting',
+           'fresh_rows', 'insert', 'rewrite_numbers', 'insert_numbers']
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-006
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _columns(raw: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dic
     types, rows = work.types, raw.num_rows
     columns = {}
     for name in names:
-        type = arrow_type(types[name])
+        type = lake_arrow_type(types[name])
         if name in stored:
             columns[name] = stored[name] if name in _CODED and name in work.coded else stored[name].cast(type)
         else:
@@ -156,7 +156,7 @@ def _columns(raw: pa.Table, names: Sequence[str], unit: Unit, work: Work) -> dic
     return columns
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #9907dc3e
-def read_rows(
+def read_unit_rows(
     unit: Unit,
     work: Work,
     names: Sequence[str],  # the columns wanted
@@ -175,7 +175,7 @@ def key_scalar(
     type: str,  # lake type of the key column
 ) -> pa.Scalar:
     "A key's bound as a value for comparisons."
-    kind = arrow_type(type)
+    kind = lake_arrow_type(type)
     if pa.types.is_decimal(kind):
         return pa.scalar(Decimal(value), kind)
     return pa.scalar(value).cast(kind) if kind == pa.date32() else pa.scalar(value, kind)
@@ -194,7 +194,7 @@ def _range(unit: Unit, work: Work) -> ds.Expression | None:
     return condition
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-018
-def read_batch(unit: Unit, work: Work) -> pa.Table:
+def read_unit_batch(unit: Unit, work: Work) -> pa.Table:
     "The batch rows whose keys are in the unit's range."
     import pyarrow.dataset as ds
 
@@ -204,7 +204,7 @@ def read_batch(unit: Unit, work: Work) -> pa.Table:
     staged = ds.dataset(path, filesystem=fs, format="parquet")
     rows = staged.to_table(columns=names, filter=_range(unit, work), use_threads=False)
     types = work.types
-    typed = {name: rows[name].cast(arrow_type(types[name])) if name in types else rows[name] for name in names}
+    typed = {name: rows[name].cast(lake_arrow_type(types[name])) if name in types else rows[name] for name in names}
     return pa.table(typed).combine_chunks()
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-021
@@ -399,7 +399,7 @@ class UnitResult:
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #c9b3693a
 def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
     "The values of a table of one row."
-    return {name: in_python(row[name][0]) for name in row.column_names}
+    return {name: python_value(row[name][0]) for name in row.column_names}
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #2cdc5d8f
 def changed_rows(
@@ -472,17 +472,17 @@ def rewrite(
     sample_size: int = 0,  # changed rows that are shown
 ) -> UnitResult:
     "Rewrite one unit with the batch rows of its keys, or leave it unchanged."
-    batch = read_batch(unit, work) if work.batch else None
+    batch = read_unit_batch(unit, work) if work.batch else None
     if not unit.force and not work.replaces and (batch is None or not batch.num_rows):
         return UnitResult()
     done = UnitResult(len(unit.files), _size(unit))
-    keys = read_rows(unit, work, work.keys)  # the other columns only where a row is concerned
+    keys = read_unit_rows(unit, work, work.keys)  # the other columns only where a row is concerned
     batch_index = match(keys, batch, work.keys) if batch is not None else np.full(keys.num_rows, -1)
     matched = np.flatnonzero(batch_index >= 0)
     stale = np.flatnonzero((batch_index < 0) & _is_replaced(keys, work))
     if not len(matched) and not len(stale):
-        return _replaced(done, read_rows(unit, work, work.names), unit, work) if unit.force else done
-    rows = read_rows(unit, work, work.names)
+        return _replaced(done, read_unit_rows(unit, work, work.names), unit, work) if unit.force else done
+    rows = read_unit_rows(unit, work, work.names)
     assert batch is not None  # without a batch no row is hit, and none is replaced
     stored, new = _decoded(rows.take(matched)), batch.take(batch_index[matched])
     after, removed = apply_rows(stored, new, work)

@@ -35,7 +35,7 @@ from dmscdc.lake.parquet.write import (
     lake_file_of,
     lake_files_of,
     plain_files,
-    read_files,
+    read_lake_files,
     to_commit,
     unit,
     write_frame,
@@ -72,7 +72,7 @@ def read_entry(
     "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
     commit = to_commit(entry)
     check_files(journal, entry)
-    return read_files(spark, commit.schema, commit.partition, urls_by_base(journal, entry), commit.op_column)
+    return read_lake_files(spark, commit.schema, commit.partition, urls_by_base(journal, entry), commit.op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
 def copy_load(

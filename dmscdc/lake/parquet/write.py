@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'lake_file_of', 'check_bounds', 'candidates',
            'in_partitions', 'gather_small', 'hides_nan', 'unit', 'sweep_orphans', 'to_commit', 'StagingDir',
-           'lake_files_of', 'write_frame', 'copy_staged', 'read_files', 'plain_files', 'check_files', 'check_adopted',
-           'count_rows']
+           'lake_files_of', 'write_frame', 'copy_staged', 'read_lake_files', 'plain_files', 'check_files',
+           'check_adopted', 'count_rows']
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def as_bound(value: Any) -> Any:
@@ -364,7 +364,7 @@ def copy_staged(
     return lake_files_of(staging, {name: name for line in lines for name in line["adds"]})
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #5db72c8a
-def read_files(
+def read_lake_files(
     spark: SparkSession,
     schema: Schema,  # the source's columns
     partition: Sequence[str],
@@ -421,7 +421,7 @@ def check_adopted(
                 staging.journal.store.path(f"{staging.journal.staging_folder}/{file.aside}") for file in adds
             ]
         }
-        frame = read_files(spark, transaction.schema, transaction.partition, staged_places, transaction.op_column)
+        frame = read_lake_files(spark, transaction.schema, transaction.partition, staged_places, transaction.op_column)
         check_counted(table, frame, transaction.key, sum(file.rows for file in adds))
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #a8c57064
