@@ -82,7 +82,7 @@ ci: $(STAMP) $(ARCHIVE) ## quick, then test and proof side by side
 	+@$(call parts,HAS_JARS=1 lakes/3.5/hudi $(AND_PROOF) $(AFTER_QUICK))
 
 fetched: $(STAMP)  # jars that several parts want, before these begin
-	@$(BIN)/python -c 'from dmscdc.spark.jars import fetched, listed; fetched(dict.fromkeys(jar for jars in listed().values() for jar in jars))'
+	@$(BIN)/python -c 'from dmscdc.spark.jars import fetched_jars, listed; fetched_jars(dict.fromkeys(jar for jars in listed().values() for jar in jars))'
 
 jars: $(STAMP) $(SECOND)/.made ## the list of jars that Spark is given, with check sums, again
 	.ci/jars $(VENV) $(SECOND) > jars.new

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .analyst.lake import open_lake as open
+    from .analyst.lake import open_folder as open
 
 __version__ = "1.0.0"
 __all__ = ["__version__", "open"]
@@ -27,4 +27,4 @@ def _lazily(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = _lazily(__name__, {"open": "analyst.open_lake"})
+    __getattr__ = _lazily(__name__, {"open": "analyst.open_folder"})

@@ -7,7 +7,7 @@ from .. import _lazily
 
 if TYPE_CHECKING:
     from .answer import Answer as Answer
-    from .lake import Lake as Lake, open_folder as open_lake
+    from .lake import Lake as Lake, open_folder as open_folder
     from .table import History as History, Table as Table
 else:
     __getattr__ = _lazily(__name__, {"Answer": "answer", "History": "table", "Lake": "lake", "Table": "table", "open_folder": "lake"})

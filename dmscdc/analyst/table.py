@@ -252,7 +252,7 @@ def time_span(
     "Seconds as pandas counts with them, and as people read them."
     return None if seconds is None else timedelta(seconds=round(seconds))
 
-
+# %% ../../notebooks/18_analyst/02_table.ipynb #33179ae9
 def position(
     one: int | str | None,  # a commit, a change file, "load", or a moment; None: all that has landed
 ) -> dict[str, Any]:

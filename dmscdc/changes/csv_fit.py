@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .csv_file import Fields
-from .csv_values import parsed
+from .csv_values import parse_values
 from .options import ReadOptions
 from .read import BEFORE_IMAGE, OPS, SEQUENCE, is_sequence
 from .schema import OP, STANDARD, Column, Schema
@@ -98,7 +98,7 @@ def _misfits_of(
     raw = as_bytes(values)
     added = added_misfits(column.name, raw, options, types)
     if not added:
-        return parsed(raw, column.type)[1].to_numpy(False)
+        return parse_values(raw, column.type)[1].to_numpy(False)
     # DMS writes its time and its change sequence in every row; what a person has named may be empty.
     has_every = column.name == options.timestamp or column.name not in options.more
     return added.mask.to_numpy(False) | (raw.is_null().to_numpy(False) if has_every else False)

@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 
 from .csv_file import Fields
 from .csv_fit import SAMPLE_ROWS, Misfits, added_misfits, as_bytes, fit_of, layouts
-from .csv_values import parsed
+from .csv_values import parse_values
 from .options import ReadOptions, is_change_file, valid_from_words, version_at
 from .read import OPS, is_sequence
 from .schema import STANDARD, Schema
@@ -79,7 +79,7 @@ def _first_misfit(layout: Schema, columns: Schema, options: ReadOptions, rows: S
         for column, value in zip(layout, row):
             raw = as_bytes([value])
             added = added_misfits(column.name, raw, options, types)
-            misfits = added or Misfits(parsed(raw, column.type)[1], column.type)
+            misfits = added or Misfits(parse_values(raw, column.type)[1], column.type)
             if misfits.mask[0].as_py():
                 return f"row {number}: column {column.name}: {value!r:.60} is no {misfits.expected}"
     return ""

@@ -30,7 +30,7 @@ from dmscdc.changes.csv_file import (
 )
 from .csv_fit import Misfits, added_misfits
 from .csv_layout import CsvLayout, layout_in
-from .csv_values import parsed
+from .csv_values import parse_values
 from .options import ReadOptions, version_at
 from .schema import OP, UNAVAILABLE, UNAVAILABLE_IN, WAY
 from ..errors import Unreadable
@@ -189,7 +189,7 @@ def _typed(reading: _Reading, batch: pa.RecordBatch) -> tuple[list[pa.Array], li
     types = {column.name: column.type for column in version_at(reading.options, reading.path).columns}
     arrays, misfits = [], []
     for column, raw in zip(reading.layout.columns, batch.columns):
-        values, is_misfit = parsed(raw, column.type)
+        values, is_misfit = parse_values(raw, column.type)
         # A mark is a fault of its row alone.
         if column.type == "string":
             is_misfit = pc.or_(is_misfit, pc.fill_null(pc.match_substring_regex(values, MARK_PATTERN), False))

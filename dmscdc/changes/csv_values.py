@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from .schema import lake_arrow_type
 
 # %% auto #0
-__all__ = ['parsed']
+__all__ = ['parse_values']
 
 # %% ../../notebooks/05_changes/09_csv_values.ipynb #b1938768
 def _only(text: pa.Array, pattern: str) -> pa.Array:
@@ -130,7 +130,7 @@ _READERS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
 }
 
 
-def parsed(
+def parse_values(
     raw: pa.Array,  # bytes of the fields of a column, or null
     kind: str,  # the column's type in the lake
 ) -> tuple[pa.Array, pa.Array]:  # values; True for a text that does not fit, whose value is null

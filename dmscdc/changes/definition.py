@@ -332,7 +332,7 @@ def _signs_in(text: str) -> list[str]:
     "The engines of which a text has words that no other engine has."
     return [engine for engine, words in _SIGNS if re.search(words, text, re.IGNORECASE | re.MULTILINE)]
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #8c4f38dc
 def _engines_of(
     body: str,  # of the table's `create table`
     text: str,  # of the whole file, whose other statements may say more: `engine=InnoDB` stands behind the body
@@ -378,7 +378,7 @@ def _unlike(table: TableRef, definitions: Sequence[Definition]) -> str:
         f"Name the database: {command} (or {', '.join(engine for engine in _KINDS if engine not in command)})"
     )
 
-
+# %% ../../notebooks/05_changes/08_definition.ipynb #cea7dcd1
 def read_ddl(
     text: str,  # one statement or a whole dump
     table: TableRef,

@@ -95,7 +95,7 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Settings by today's names: states and commits before 1.0 say `unlogged`."
     return {{"unlogged": "unavailable"}.get(name, name): value for name, value in settings.items()}
 
-
+# %% ../../notebooks/05_changes/10_options.ipynb #45dbdfd5
 def options_from(
     columns: Iterable[Sequence[str]] = (),  # the table's definition: name and type of each
     settings: Mapping[str, Any] | None = None,  # what a person has set, with `versions` of the definition

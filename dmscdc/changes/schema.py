@@ -534,8 +534,9 @@ def size_of(
     # No table's file grows a thousandfold.
     if decoded > _BOMB * max(stored_column, _SMALL):
         raise Unreadable(
-            f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored_column):,} times the "
-            f"size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
+            f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored_column):,} "
+            "times "
+            f"the size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
         )
     # A task that is meant for 64 MB so gets 512 MB in memory at most.
     return max(size, decoded // SWELL)

@@ -226,7 +226,7 @@ def key_or_conditions(
         return [f"{name.strip()}={value.strip()}" for name, _, value in pairs], []
     return [], list(conditions)
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #3d32bd91
 def history(
     config: Config,
     table: Name,
@@ -415,7 +415,7 @@ def answer_as_of(
     answer = rows_where(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
     return replace(answer, rows=in_key_order(answer.rows, question.key))
 
-
+# %% ../../notebooks/17_cli/05_ask.ipynb #3a005291
 def in_key_order(
     rows: pa.Table | DataFrame,  # a frame stays as it is: who shows its first rows sorts these
     key: Sequence[str],  # () for a table without one: then the order of the files

@@ -220,7 +220,7 @@ def plan(
     looked into; a key that is still to be named does not count."""
     raise typer.Exit(_show_plan(config, only or (), json))
 
-
+# %% ../../notebooks/17_cli/12_main.ipynb #6c838a09
 def _show_plan(
     config: Config,
     only: Sequence[str] = (),  # schema.table; all where there are none

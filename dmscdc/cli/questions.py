@@ -251,7 +251,7 @@ def _ask_all(path: Path) -> None:
         NotebookClient(book, km=kernel, allow_errors=True, timeout=600, resources=where).execute()
     nbformat.write(book, path)
 
-
+# %% ../../notebooks/17_cli/11_questions.ipynb #a3100d5d
 def lake_notebook(
     config: Config,
     table: str,  # schema.table

@@ -310,7 +310,7 @@ def _set_suggested(
     words = f"{count(len(chosen), 'key')} set. Next: dmscdc pass" if chosen else "No table waits for a suggested key."
     show_line(words + (f" Still without a key: {some(left)}, see dmscdc plan" if left else ""))
 
-
+# %% ../../notebooks/17_cli/03_tables.ipynb #0a7ab5b3
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
 @with_config
 def table_set(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .audit import RowAudit as RowAudit, audit_row as audit_row
     from .changelog import Changelog as Changelog, open_changelog as open_changelog
     from .feed import feed as table_feed
-    from .parts import Cursor as Cursor, deliver_next as follow
+    from .parts import Cursor as Cursor, deliver_next as deliver_next
 else:
     __getattr__ = _lazily(__name__, {
         "AsOf": "as_of",

@@ -123,7 +123,7 @@ _FILTERS: dict[str, Callable] = {
     "say": value_words,
     "size": size,
     "duration": duration,
-    "time_text": time_text,
+    "moment": time_text,
     "sum_of": sum_of,
     "share": share,
     "mark": _mark,

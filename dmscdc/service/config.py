@@ -134,7 +134,7 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Settings by today's names."
     return {OLD_NAMES.get(name, name): value for name, value in settings.items()}
 
-
+# %% ../../notebooks/13_service/01_config.ipynb #043ce463
 def check_setting_names(
     settings: Mapping,  # settings by name
     source: str,  # where they come from, for the message

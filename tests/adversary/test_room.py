@@ -106,7 +106,7 @@ def test_a_question_takes_no_more_than_half_of_the_memory_and_says_so(tmp_path, 
 
 
 def test_a_task_has_a_bound_of_its_own_and_one_that_needs_more_says_so():
-    code = "import numpy; from dmscdc.spark.daemon import bound; bound(1 << 30); numpy.ones(1 << 28)"
+    code = "import numpy; from dmscdc.spark.daemon import limit_memory; limit_memory(1 << 30); numpy.ones(1 << 28)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert ended.returncode and "MemoryError" in ended.stderr
 

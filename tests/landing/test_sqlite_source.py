@@ -246,10 +246,10 @@ def _random_transaction(source, draw, has_note):
 
 def _flush_and_be_killed(source, landing, settings, now):
     "All files are there, the log knows nothing of it."
-    from dmscdc.capture.sqlite import name_batches, one_action, refresh, see_changes, write_batches
+    from dmscdc.capture.sqlite import name_batches, refresh, see_changes, transaction, write_batches
 
     with closing(source.connect()) as db:
-        with one_action(db):
+        with transaction(db):
             refresh(db, log_new=True)
             see_changes(db, now)
             name_batches(db, Path(landing, "sampledb"), settings, now, everything=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.changes.csv_values import parsed
+from dmscdc.changes.csv_values import parse_values
 from dmscdc.changes.options import options_from
 from dmscdc.changes.rewrite import rewrite_files
 from dmscdc.errors import Refused
@@ -233,7 +233,7 @@ def test_numbers_of_any_length_are_those_of_python_or_named(record_property):
         + ["1" + "0" * n for n in range(600)]
     )
     for kind, whole, scale in (("decimal(38,0)", 38, 0), ("decimal(38,10)", 28, 10), ("decimal(10,2)", 8, 2), ("decimal(1,0)", 1, 0)):
-        values, misfits = parsed(pa.array([text.encode() for text in texts]), kind)
+        values, misfits = parse_values(pa.array([text.encode() for text in texts]), kind)
         for text, value, misfit in zip(texts, values.to_pylist(), misfits.to_pylist()):
             number = Fraction(text)
             fits = (number * 10**scale).denominator == 1 and abs(number) < 10**whole

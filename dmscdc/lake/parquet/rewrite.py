@@ -540,7 +540,7 @@ def fresh_rows(piece: str, inserting: Inserting) -> pa.Table:
         rows = rows.filter(pa.array(batch_index < 0))
     return rows
 
-
+# %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #84d730d7
 def _by_partition(rows: pa.Table, work: Work) -> Iterator[tuple[str, pa.Table]]:  # folders below the table
     "The rows of each partition."
     if not work.partition:
