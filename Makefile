@@ -31,7 +31,7 @@ $(STAMP): $(BASE)
 	@! test -d .git || { git config core.hooksPath .ci/hooks && git config merge.nbdev-merge.driver '$(abspath $(BIN))/nbdev_merge %O %A %B %P'; }
 	@touch $@
 
-demo: $(BASE) $(VENV)/spark.jsa ## the whole story: a shop, its files, the lake, the proof
+demo: $(BASE) ## the whole story: a shop, its files, the lake, the proof
 	$(BIN)/dmscdc demo $(DEMO)
 
 # Parts that need nothing of each other run side by side, JOBS at once, the longest first; each prints what it has to say when it ends. A part of tests is
