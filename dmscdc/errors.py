@@ -47,7 +47,8 @@ class Verdict(Word):
     OK = "ok", 0, "✓", "green", "done"
     NOTHING = "nothing", 0, "–", "dim", "nothing to do"
 
-    def __new__(cls, text: str, exit_code: int, mark: str, color: str, meaning: str) -> Self:
+    # The defaults are for `Verdict("ok")`, which looks up a member and makes none.
+    def __new__(cls, text: str, exit_code: int = 0, mark: str = "", color: str = "", meaning: str = "") -> Self:
         verdict = str.__new__(cls, text)
         verdict._value_ = text
         verdict.exit_code = exit_code

@@ -17,6 +17,7 @@ from contextlib import suppress
 from importlib.metadata import EntryPoint
 from typing import Any
 
+from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 from ..spark.session import own_python
@@ -93,7 +94,9 @@ class Forked:
     stdin = stdout = stderr = None
 
     def __init__(self, pid: int):
-        self.pid, self.returncode, self._over = pid, None, threading.Event()
+        self.pid = pid
+        self.returncode: int | None = None
+        self._over = threading.Event()
         self.is_orphan = False  # it was ended because the process that forked it is gone
 
     def end(self, code: int) -> None:
@@ -105,8 +108,8 @@ class Forked:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        if not self._over.wait(timeout):
-            raise subprocess.TimeoutExpired(f"kernel {self.pid}", timeout)
+        if not self._over.wait(timeout) or self.returncode is None:
+            raise subprocess.TimeoutExpired(f"kernel {self.pid}", timeout or 0.0)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -133,14 +136,15 @@ class ForkServer:
     ):
         hear, channel = os.pipe()
         command = own_python(f"from dmscdc.runs.fork import serve_forks; serve_forks({imports!r}, {channel})")
-        pipes = {
-            "stdin": subprocess.PIPE,
-            "stdout": subprocess.DEVNULL,
-            "pass_fds": (channel,),
-            "start_new_session": True,
-        }
         quiet = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger, which every kernel imports
-        self.process = subprocess.Popen(command, env={**env, **quiet}, **pipes)
+        self.process = subprocess.Popen(
+            command,
+            env={**env, **quiet},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(channel,),
+            start_new_session=True,
+        )
         os.close(channel)
         self._hear = os.fdopen(hear, "rb")
         self.children: dict[int, Forked] = {}  # by their ids
@@ -159,8 +163,8 @@ class ForkServer:
                     if int(first) in self._unwanted:
                         with suppress(ProcessLookupError):
                             child.kill()
-                elif child := self.children.pop(int(first), None):
-                    child.end(int(second))
+                elif ended := self.children.pop(int(first), None):
+                    ended.end(int(second))
                 self._news.notify_all()
         self.process.wait()
         with self._news:
@@ -187,6 +191,7 @@ class ForkServer:
             self._count += 1
             number = self._count
             line = json.dumps({"number": number, "file": file, "env": dict(env), "cwd": cwd})
+            assert self.process.stdin is not None  # it is a pipe
             self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()
         until = time.monotonic() + _ANSWER
@@ -204,6 +209,7 @@ class ForkServer:
     def close(self) -> None:
         "End it. Kernels that are left are killed."
         with suppress(OSError):
+            assert self.process.stdin is not None  # it is a pipe
             self.process.stdin.close()
         try:
             self.process.wait(5)
@@ -218,9 +224,10 @@ PROVISIONER = "dmscdc-fork"
 class ForkProvisioner(LocalProvisioner):
     "Starts a kernel by the fork server of its manager."
 
-    async def launch_kernel(self, cmd: list[str], **how: Any) -> Mapping[str, Any]:
+    async def launch_kernel(self, cmd: list[str], **how: Any) -> KernelConnectionInfo:
         "The kernel's connection. Where none can be forked, it is a new process."
-        cwd, kernel = how.get("cwd") or os.getcwd(), self.parent
+        cwd = how.get("cwd") or os.getcwd()
+        kernel: Any = self.parent  # an `OwnKernel`, which this room comes before
         try:
             self.process = kernel.forks.fork(kernel.connection_file, how["env"], str(cwd), kernel.is_unwanted)
         except OSError:

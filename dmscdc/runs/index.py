@@ -135,7 +135,8 @@ def _encoded(value: dict[str, Any]) -> bytes:
 # %% ../../notebooks/09_runs/08_index.ipynb #0f348345
 def _upto(index: dict[str, Any]) -> tuple[int, int]:
     "How far a file has followed the run log."
-    return tuple(index["upto"][:2])
+    piece, offset, *_ = index["upto"]
+    return piece, offset
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-018
 def with_lines(
@@ -276,7 +277,8 @@ class _LogNews:
     @cached_property
     def whole(self) -> dict[str, LogLines]:
         "All lines of each table: read only for files that must be rebuilt."
-        return _by_table(read_on(self.run_store, LogOffset()))
+        # From its beginning the run log is always the one that was read before.
+        return _by_table(read_on(self.run_store, LogOffset()) or LogLines(LogOffset(), [], LogOffset()))
 
     def of(self, table: str, upto: tuple[int, int]) -> LogLines:
         "Lines of a table, from an offset or earlier."
@@ -307,7 +309,7 @@ def _read_news(
         is_another = stored and index and stored["ledger"] != index["ledger"]
         return None if is_another or stored and not index else _encoded(fresh)
 
-    if reading is None:
+    if index is None or reading is None:
         run_store.revise(INDEX, begin)
         index = index_of(run_store)
         reading = read_on(run_store, LogOffset(*index["upto"])) or LogLines(LogOffset(), [], LogOffset())
@@ -409,8 +411,9 @@ def bring_up_to_date(
 
     def edit(before: bytes) -> bytes | None:
         stored = _parsed(before, log_news.index["ledger"])
-        is_new = stored and log_news.reading.end.at > _upto(stored)
-        return _encoded(_add_lines(stored, log_news.reading, draw)) if is_new else None
+        if stored is None or log_news.reading.end.at <= _upto(stored):
+            return None
+        return _encoded(_add_lines(stored, log_news.reading, draw))
 
     run_store.revise(INDEX, edit)
     return tables

@@ -32,7 +32,8 @@ from ..storage.filesystem import scratch
 # International addresses: where it is installed jsonschema imports it, which compiles a grammar for a second, and
 # checks nothing of a notebook with it. While papermill is imported it is not there.
 _GRAMMAR = "rfc3987_syntax"
-_is_hidden = sys.modules.setdefault(_GRAMMAR, None) is None
+_loaded: dict[str, Any] = sys.modules  # in which None means: not to be found
+_is_hidden = _loaded.setdefault(_GRAMMAR, None) is None
 from papermill import execute_notebook  # noqa: E402
 from papermill.clientwrap import PapermillNotebookClient  # noqa: E402
 from papermill.engines import NBClientEngine, papermill_engines  # noqa: E402
@@ -94,7 +95,7 @@ class OwnKernel(AsyncKernelManager):
 @contextmanager
 def own_kernel(
     forks: ForkServer | None = None,  # None: the kernel is a new process
-) -> Iterator[AsyncKernelManager]:
+) -> Iterator[OwnKernel]:
     "A kernel that is not started yet; its sockets are in a folder that is removed with it."
     home, spec = scratch(), ThisPython()
     try:
@@ -191,7 +192,7 @@ def _wait_for(process: subprocess.Popen | Forked, forks: ForkServer | None) -> N
 @contextmanager
 def watched(
     watch: Watch,  # not used before
-    kernel: AsyncKernelManager,  # not started yet
+    kernel: OwnKernel,  # not started yet
 ) -> Iterator[None]:
     "Watch a kernel while the block runs; then it is dead, and its children too unless it ended normally."
     watch.kernel = kernel

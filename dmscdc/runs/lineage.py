@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def run_events(
     from openlineage.client import event_v2 as events
     from openlineage.client import facet_v2 as facets
 
-    table = TableRef.parse(run.table)
+    table = TableRef.parse(run.table or "")
     done = run.records.get("processed") or {}
     rows, files, lake = done.get("rows") or {}, done.get("files") or (), done.get("lake") or {}
     read = facets.input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
@@ -69,7 +70,8 @@ def run_events(
         rowCount=sum(rows.get(name, 0) for name in ("inserted", "updated", "deleted")),
         size=lake.get("bytes_written", 0),
     )
-    shape, about = facets.schema_dataset, {}
+    shape = facets.schema_dataset
+    about: dict[str, facets.DatasetFacet] = {}
     if commit := head():
         fields = [shape.SchemaDatasetFacetFields(name=column.name, type=column.type) for column in commit.schema]
         about["schema"] = shape.SchemaDatasetFacet(fields=fields)
@@ -85,20 +87,19 @@ def run_events(
         run_facets["errorMessage"] = failure
     places = [dataset_name(f"{root.rstrip('/')}/{table.schema}/{table.name}") for root in places_of(landing)]
     target = dataset_name(location)
-    counted = {} if places[1:] else {"inputStatistics": read}  # of several places only the sum is known
-    common = {
-        "job": events.Job(namespace=landing, name=f"dmscdc.{run.job}.{run.table}"),
-        "run": events.Run(runId=run_uuid(landing, run.id), facets=run_facets),
-        "producer": PRODUCER,
-        "inputs": [events.InputDataset(*place, inputFacets=counted) for place in places],
-        "outputs": [events.OutputDataset(*target, facets=about, outputFacets={"outputStatistics": written})],
-    }
+    # Of several places only the sum is known.
+    counted: dict[str, facets.InputDatasetFacet] = {} if places[1:] else {"inputStatistics": read}
+    event = partial(
+        events.RunEvent,
+        job=events.Job(namespace=landing, name=f"dmscdc.{run.job}.{run.table}"),
+        run=events.Run(runId=run_uuid(landing, run.id), facets=run_facets),
+        producer=PRODUCER,
+        inputs=[events.InputDataset(*place, inputFacets=counted) for place in places],
+        outputs=[events.OutputDataset(*target, facets=about, outputFacets={"outputStatistics": written})],
+    )
     state = events.RunState
     ended = state.FAIL if run.verdict in _ENDS else state.COMPLETE
-    return [
-        events.RunEvent(eventType=state.START, eventTime=run.start, **common),
-        events.RunEvent(eventType=ended, eventTime=run.end, **common),
-    ]
+    return [event(eventType=state.START, eventTime=run.start), event(eventType=ended, eventTime=run.end)]
 
 # %% ../../notebooks/09_runs/11_lineage.ipynb #be505ada
 def open_lineage(

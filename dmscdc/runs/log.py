@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from ..errors import RunStoreError, Verdict, escaped
 from ..landing.files import for_shell
-from .store import RunStore, open_run_store
+from .store import BucketRunStore, RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'from_json', 'value_words', 'table_html', 'record', 'keys_first', 'records',
@@ -131,13 +131,15 @@ def records(
     notebook: Path | str | bytes | dict,  # an executed notebook: its path, or its content
 ) -> dict[str, Any]:  # name → value, in the order in which they were recorded
     "Everything that `record` kept in a notebook; empty where the notebook does not exist or is torn."
-    if not isinstance(notebook, dict):
+    if isinstance(notebook, dict):
+        content = notebook
+    else:
         try:
-            notebook = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
+            content = json.loads(notebook if isinstance(notebook, bytes) else Path(notebook).read_bytes())
         except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
     recorded = {}
-    for output in (output for cell in notebook.get("cells", []) for output in cell.get("outputs", [])):
+    for output in (output for cell in content.get("cells", []) for output in cell.get("outputs", [])):
         names = output.get("metadata", {}).get(RECORD, [])
         for name, value in output.get("data", {}).get(RECORD, {}).items():
             recorded[name] = keys_first(value, names)
@@ -290,7 +292,7 @@ class RunLog:
             yield from reversed(sorted(lines, key=end_of_run) if self.run_store.is_remote else lines)
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-048
-def _upload(line: dict[str, Any], run_store: RunStore) -> None:
+def _upload(line: dict[str, Any], run_store: BucketRunStore) -> None:
     "Upload notebook and page of a run to the bucket."
     for name in (line["notebook"], line["html"]):
         run_store.put(name, (run_store.home / name).read_bytes())
@@ -302,7 +304,7 @@ def store_line(
 ) -> str:  # why it could not be, and where the run lies; "" where all went well
     "Bring a run to its place."
     try:
-        if run_store.is_remote:
+        if isinstance(run_store, BucketRunStore):
             _upload(line, run_store)
         RunLog(run_store).append(line)
     except RunStoreError as error:
@@ -348,8 +350,9 @@ def rebuild(
     run_log = RunLog(runs)
     if run_log.run_store.is_remote:
         raise ValueError(f"{runs} is a bucket, where no line is torn; to rebuild, copy it into a folder")
-    run_log.path.parent.mkdir(parents=True, exist_ok=True)
-    with run_log.path.open("ab+") as file:
+    path = cast(Path, run_log.path)  # it is a folder
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         without_notebook = [line for line in read_lines(file.read()) if not line.get("notebook")]

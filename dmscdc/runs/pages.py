@@ -69,7 +69,7 @@ def _rank(
     verdict: str,
 ) -> int:  # 0 is the worst; an unknown verdict counts like `attention`
     "A sort key: how bad a verdict is."
-    return _RANKED.index(verdict if verdict in _RANKED else Verdict.ATTENTION)
+    return _RANKED.index(Verdict(verdict) if verdict in _RANKED else Verdict.ATTENTION)
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #ac19612b
 def _verdicts_of(

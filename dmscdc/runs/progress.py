@@ -33,7 +33,10 @@ class Progress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = tempfile.TemporaryDirectory(prefix=f"dmscdc-{os.getpid()}-")
-        self._clock, self._doing, self.total, self._done = clock, {}, 0, set()
+        self._clock = clock
+        self._doing: dict[str, _Doing] = {}
+        self._done: set[str] = set()
+        self.total = 0
 
     def expect(
         self,

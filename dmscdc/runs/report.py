@@ -450,9 +450,10 @@ _FORMULA = re.compile(f"{_BLANK}[=+@＝＋－＠-]|[\t\r]")
 
 def _inert(cell: str | None) -> str | None:
     "A cell that no spreadsheet takes for a formula; numbers stay numbers."
-    cell = _APART.sub(r"\1'", cell) if cell else cell
-    is_formula = bool(cell) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
-    return f"'{cell}" if is_formula else cell
+    if not cell:
+        return cell
+    cell = _APART.sub(r"\1'", cell)
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 # %% ../../notebooks/09_runs/03_report.ipynb #8fd6f5d7
 def sample_csv(
@@ -526,7 +527,8 @@ def page_values(
 ) -> dict[str, Any]:  # values for the template
     "The facts of a run in the form that the template needs."
     run, recorded = book["metadata"].get("dmscdc") or {}, records(book)
-    done = recorded.get("processed") if isinstance(recorded.get("processed"), dict) else {}
+    processed = recorded.get("processed")
+    done: dict[str, Any] = processed if isinstance(processed, dict) else {}
     is_load = any(file.get("kind") == "load" for file in done.get("files") or ())
     return {
         "run": run,

@@ -181,7 +181,8 @@ def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:
     "The ended run with its verdict."
     recorded = records(run.notebook)
     verdict, cause, words = ended_early(error, watch) if error else recorded_verdict(recorded)
-    entry = recorded.get("verdict") if isinstance(recorded.get("verdict"), dict) else {}
+    said = recorded.get("verdict")
+    entry = said if isinstance(said, dict) else {}
     return replace(
         run,
         end=iso(datetime.now(timezone.utc)),
@@ -227,10 +228,10 @@ def _mark_end(book: dict[str, Any]) -> None:
 # %% ../../notebooks/09_runs/06_run.ipynb #5f074518
 def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
     "The executed notebook with the run's facts in its metadata."
-    book = _book_of(run.notebook, env)
+    book = _book_of(Path(run.notebook), env)
     if run.cause:
         _mark_end(book)
-    names = {"input_path": f"{run.job}.ipynb", "output_path": run.notebook.name}
+    names = {"input_path": f"{run.job}.ipynb", "output_path": Path(run.notebook).name}
     book["metadata"].setdefault("papermill", {}).update(names)
     book["metadata"]["dmscdc"] = run_log_line(run, runs)
     return book
@@ -273,11 +274,12 @@ def run_notebook(
     job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
     check_parameters(job, parameters)
     run = new_run(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
-    make_private(run.notebook.parent)
+    notebook = Path(run.notebook)
+    make_private(notebook.parent)
     watch = Watch(timeout, server_death, stop)
-    with open(run.notebook, "xb", opener=private_opener) as file:
+    with open(notebook, "xb", opener=private_opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        error = executed(job, parameters, run.notebook, watch, env, forks)
+        error = executed(job, parameters, notebook, watch, env, forks)
         run = _keep(_weighed(run, error, watch), run_store, env)
     if isinstance(error, KeyboardInterrupt):
         raise error

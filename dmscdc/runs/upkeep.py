@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,6 @@ def tidy_runs(
         counts[line["verdict"] in WELL] += 1
         size += removed
         if yes:
-            store.publish(line["notebook"], lambda line=line: thin_notebook(line))
-            store.publish(line["html"], lambda line=line: thin_page(line))  # last: it tells that both are done
+            store.publish(line["notebook"], partial(thin_notebook, line))
+            store.publish(line["html"], partial(thin_page, line))  # last: it tells that both are done
     return OldRuns(counts[True], counts[False], size, yes)

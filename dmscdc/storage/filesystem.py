@@ -184,7 +184,7 @@ def client(
 client.cache_clear = _client.cache_clear  # type: ignore[attr-defined]  # for tests that change the configuration
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #cell-019
-def code_of(error: Exception) -> str:
+def code_of(error: BaseException | None) -> str:
     "The error code in a response of AWS, empty for other errors."
     return getattr(error, "response", {}).get("Error", {}).get("Code", "")
 
