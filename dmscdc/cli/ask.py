@@ -258,7 +258,7 @@ def history(
         audits, words = lives(config, table, typed_key(key), **options)
     else:
         with refusals(table):
-            audits, words = lives_where(config, table, where, **options)
+            audits, words = lives_where(config, table, where or (), **options)
     lost = lost_sentences(config, table)
     _save(table, audits, svg, html)
     words = [*filter(None, [open_state(config.state, config.landing, ask=True).message]), *words]
@@ -327,10 +327,11 @@ def question_of(
     head = lake.head()
     if not (head or item):
         check_known(config, ref)
-    if not head and not (item and (item.key or item.insert_only)):
+    known = item or TableItem(ref)
+    if not head and not (known.key or known.insert_only):
         raise UnknownTable(f"{ref} has no key yet: {Advice.SET(ref, '--key …')} (or --insert-only)")
-    how = read_how(config, item or TableItem(ref), head)
-    return TableQuestion(ref, head.key if head else item.key, lake, head, config.landing, how, item)
+    how = read_how(config, known, head)
+    return TableQuestion(ref, head.key if head else known.key, lake, head, config.landing, how, item)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010-0
 @contextmanager
@@ -501,8 +502,8 @@ def _first_of_spark(rows: DataFrame, key: Sequence[str]) -> list[dict[str, str |
         column: F.col(quoted(column)).cast("string") for column, kind in rows.dtypes if kind.startswith("timestamp")
     }
     head = rows.orderBy(*[quoted(name) for name in key or ("_cdc_file", "_cdc_row")]).limit(20)
-    head = (head.withColumns(times) if times else head).collect()  # some are none in Python
-    return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in head]
+    first = (head.withColumns(times) if times else head).collect()  # some are none in Python
+    return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in first]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-016
 _AT = "A moment, UTC: 2026-01-01T12:00Z"
@@ -588,10 +589,11 @@ def _ends_of(
     if begin:
         line = upto(changelog, begin)
         stands = replace(stands, position=landed(line), files=len(line.changes))
-    if not to and not question.position:
+    if to:
+        return stands, landed(changelog if to == "landed" else upto(changelog, to))
+    if not question.position:
         raise NoFeed(f"{question.table}: the lake has no commit to go to yet: dmscdc pass, or --to landed")
-    until = question.position if not to else landed(changelog if to == "landed" else upto(changelog, to))
-    return stands, until
+    return stands, question.position
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #819a212e
 def after_lake(question: TableQuestion, changelog: Changelog) -> list[RawFile]:
@@ -686,16 +688,26 @@ def scd2_command(
     if to not in (None, "landed"):
         raise ValueError(f"--to is landed, or left out: then what the mirror holds is applied; not {to!r}")
     ignored = None if ignore is None else [column.strip() for column in ignore.split(",") if column.strip()]
-    how = {"ignored": ignored, "time_column": time_column, "landed": to == "landed", "rebuild": rebuild}
-    how |= {"archive": config.archive, "quiet_period": config.quiet_period, "catalog": config.catalog}
+    update = partial(
+        update_versions,
+        landing=config.landing,
+        lake=config.lake,
+        state=config.state,
+        ignored=ignored,
+        time_column=time_column,
+        landed=to == "landed",
+        rebuild=rebuild,
+        archive=config.archive,
+        quiet_period=config.quiet_period,
+        catalog=config.catalog,
+        run="dmscdc scd2",
+    )
     done: list[Increment] = []
     try:
         for table in tables:
             with refusals(table):
                 format = question_of(config, table).lake.format
-                places = (config.landing, config.lake, config.state)
-                spark = partial(session, config, format=format)
-                done.append(update_versions(table, *places, run="dmscdc scd2", spark=spark, **how))
+                done.append(update(table, spark=partial(session, config, format=format)))
     finally:
         _show_increment(done, json)
     if any(increment.verdict == Verdict.ATTENTION for increment in done):

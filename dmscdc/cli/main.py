@@ -298,8 +298,15 @@ def pass_(
 
     progress = Progress()
     with events(json, progress.lines) as say:
-        how = {"classic": classic, "retry": retry, "consistent": consistent, "progress": progress}
-        done = run_pass(config, only=only or (), on_event=say, **how)
+        done = run_pass(
+            config,
+            only=only or (),
+            on_event=say,
+            classic=classic,
+            retry=retry,
+            consistent=consistent,
+            progress=progress,
+        )
     if json:
         words = {name: getattr(outcome, "words", outcome) for name, outcome in done.tables.items()}
         show_json({"verdict": done.verdict, "words": done.words, "tables": words})
@@ -522,7 +529,7 @@ def capture(
         "batch_interval": interval,
     }
     with exit_codes():
-        settings = _task_settings(settings, flags)
+        task = _task_settings(settings, flags)
         stop = _until_stopped() if watch else None
         if re.match("mariadb|mysql", source):
             from dmscdc.capture.mariadb import MariaSource
@@ -530,10 +537,10 @@ def capture(
             from dmscdc.reconcile.source import address
 
             url = address(source).render_as_string(hide_password=False)
-            follow = {"position": position, "stop": stop, "on_files": _show_files}
-            number = follow_log(MariaSource.parse(url, schema), landing, settings, **follow)
+            maria = MariaSource.parse(url, schema)
+            number = follow_log(maria, landing, task, position=position, stop=stop, on_files=_show_files)
         else:
-            number = run_capture(open_source(source, schema), landing, settings, stop=stop, on_files=_show_files)
+            number = run_capture(open_source(source, schema), landing, task, stop=stop, on_files=_show_files)
     show_line(f"{number:,} file{'s' * (number != 1)} written to {landing}")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-020-0
@@ -545,7 +552,8 @@ def pass_env(
     env = {name: value for name, value in os.environ.items() if not foreign.match(name)}
     env |= {"SPARK_REMOTE": url} if url else {}
     # A service may have put Spark's Python on the path of this process alone: its place, a folder or a zip, goes along.
-    places = [Path(find_spec(name).origin).parents[1] for name in ("pyspark", "py4j")]
+    specs = [find_spec(name) for name in ("pyspark", "py4j")]
+    places = [Path(spec.origin).parents[1] for spec in specs if spec and spec.origin]
     brought = [str(place) for place in places if place != Path(sysconfig.get_paths()["purelib"])]
     env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*filter(None, [env.get("PYTHONPATH")]), *brought]))
     return env
@@ -564,7 +572,8 @@ def inside(
         spark = submitted_session({f"spark.connect.{name}": value for name, value in connect.items()})
         # Whatever a client is refused, its own message says. A pass looks into sessions that their notebooks have
         # closed; the refusals of that would fill the log of a good run with stack traces.
-        log4j = spark.sparkContext._jvm.org.apache.logging.log4j
+        jvm: Any = spark.sparkContext._jvm
+        log4j = jvm.org.apache.logging.log4j
         log4j.core.config.Configurator.setLevel("org.apache.spark.sql.connect.utils.ErrorUtils", log4j.Level.OFF)
         try:
             env = pass_env(f"sc://localhost:{plugin_port(spark)}/;token={token}")

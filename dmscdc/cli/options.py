@@ -100,8 +100,7 @@ def show_table(
     names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
-        justify = "right" if name in _NUMBERS else "left"
-        table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
+        table.add_column(name.replace("_", " "), justify="right" if name in _NUMBERS else "left", overflow="fold")
     for row in rows:
         table.add_row(*[cell(name, row.get(name)) for name in names])
     (target or console()).print(table)
@@ -197,9 +196,9 @@ def _flag(
     "A setting as a parameter that typer understands."
     flags = ["--" + each.replace("_", "-") for each in (name, *(old for old, new in OLD_NAMES.items() if new == name))]
     option = typer.Option(*flags, help=_help(name), rich_help_panel=panel)
-    kind = list[str] if name == "landing" else _TYPES[name]
-    kind = kind if default is inspect.Parameter.empty else Optional[kind]
-    annotation = Annotated[kind, option]
+    kind: Any = list[str] if name == "landing" else _TYPES[name]
+    wanted = kind if default is inspect.Parameter.empty else Optional[kind]
+    annotation: Any = Annotated[wanted, option]  # made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-012-0
@@ -257,7 +256,7 @@ def session(config: Config, *places: str, format: str = "parquet") -> SparkSessi
     "The Spark that SPARK_REMOTE names, else one of our own."
     is_remote = "SPARK_REMOTE" in os.environ  # its driver runs already
     master = None if is_remote else config.master
-    conf = {} if is_remote else {"spark.driver.memory": config.driver_memory}
+    conf: dict[str, object] = {} if is_remote else {"spark.driver.memory": config.driver_memory}
     places = (config.landing, config.lake, config.archive, *places)
     return open_session("dmscdc", master=master, conf=conf, places=places, format=format)
 
@@ -285,12 +284,9 @@ def _with_flags(
         for parameter in parameters
         if parameter.name != "config" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    command.__signature__ = inspect.Signature(
-        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown_parameters] + flags
-    )
-    command.__annotations__ = {
-        parameter.name: parameter.annotation for parameter in command.__signature__.parameters.values()
-    }
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown_parameters]
+    setattr(command, "__signature__", inspect.Signature(own + flags))  # noqa: B010, which no type of Python has
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + flags}
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021-0
 def with_config(

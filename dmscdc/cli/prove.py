@@ -120,7 +120,7 @@ def _sessions(format: str) -> ModuleType:  # a plugin of pytest
         session.stop()
 
     plugin = ModuleType("sessions")  # pytest would read the class of any other object
-    plugin.spark = spark
+    setattr(plugin, "spark", spark)  # noqa: B010, which no type of Python has
     return plugin
 
 # %% ../../notebooks/17_cli/06_prove.ipynb #cell-010

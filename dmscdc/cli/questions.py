@@ -261,8 +261,8 @@ def lake_notebook(
     cells: list[dict[str, Any]] = []
     for number, (words, code) in enumerate(_CELLS):
         cells.append({"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": words})
-        outcome = {"execution_count": None, "outputs": [], "source": code.format(table=table)}
-        cells.append({"cell_type": "code", "id": f"asked-{number}", "metadata": {}, **outcome})
+        cell: dict[str, Any] = {"cell_type": "code", "id": f"asked-{number}", "metadata": {}}
+        cells.append({**cell, "execution_count": None, "outputs": [], "source": code.format(table=table)})
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     book = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     path.write_text(dumps(book, indent=1), encoding="utf-8")

@@ -5,7 +5,7 @@
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-003
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from difflib import get_close_matches
@@ -124,8 +124,9 @@ def _columns_of(
     if item.columns:
         return {*added, *(column.name for _, columns in (("", how.columns), *how.versions) for column in columns)}
     try:
-        settings = {"archive": config.archive, "position": item.position, "csv": how}
-        changelog, carried = open_changelog(config.landing, item.table, **settings), set()
+        place = config.landing
+        changelog = open_changelog(place, item.table, archive=config.archive, position=item.position, csv=how)
+        carried: set[str] = set()
         for files in (changelog.load, changelog.changes):
             with ThreadPoolExecutor(16) as pool:
                 carried.update(*pool.map(names_in, [changelog.urls[file.path] for file in files]))
@@ -235,7 +236,8 @@ def _csv_settings(
     "What a person sets of the way CSV files are written. Raises `BadSetting`."
     from dmscdc.changes.options import checked_settings
 
-    words, typed = {"true": True, "false": False}, {}
+    words = {"true": True, "false": False}
+    typed: dict[str, str] = {}
     for text in pairs:
         name, sign, value = text.partition("=")
         if not sign:
@@ -246,14 +248,14 @@ def _csv_settings(
     for name in ("header", "inserts"):
         if typed.get(name, "true") not in words:
             raise BadSetting(f"--csv {name}={typed[name]}: true or false was expected")
-    value = {
+    values: dict[str, Callable[[str], Any]] = {
         "nulls": lambda text: text.split(","),
         "more": lambda text: text.split(",") if text else [],
         "header": words.get,
         "inserts": words.get,
         "delimiter": lambda text: {r"\t": "\t"}.get(text, text),
     }
-    checked_settings(read := {name: value.get(name, str)(text) for name, text in typed.items()})
+    checked_settings(read := {name: values.get(name, str)(text) for name, text in typed.items()})
     return read
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
@@ -300,13 +302,13 @@ def _set_suggested(
     from dmscdc.service.status import read_statuses
 
     waiting = [one for one in read_statuses(config, [table] if table else ()) if one.state == "waiting"]
-    chosen = [status for status in waiting if status.suggestion and status.suggestion.key]
-    rows = [{"table": one.table, "key": one.suggestion.key, "because": one.suggestion.words} for one in chosen]
+    chosen = {one.table: one.suggestion for one in waiting if one.suggestion and one.suggestion.key}
+    rows = [{"table": ref, "key": suggestion.key, "because": suggestion.words} for ref, suggestion in chosen.items()]
     show_table(rows, ["table", "key", "because"])
     state = open_state(config.state, config.landing)
-    for status in chosen:
-        state.put_settings(status.table, key=status.suggestion.key)
-    left = [str(status.table) for status in waiting if status not in chosen]
+    for ref, suggestion in chosen.items():
+        state.put_settings(ref, key=suggestion.key)
+    left = [str(status.table) for status in waiting if status.table not in chosen]
     words = f"{count(len(chosen), 'key')} set. Next: dmscdc pass" if chosen else "No table waits for a suggested key."
     show_line(words + (f" Still without a key: {some(left)}, see dmscdc plan" if left else ""))
 
@@ -349,7 +351,7 @@ def table_set(
     }
     options |= {"bad_rows": bad_rows, "schema_policy": schema_policy, "when_gone": when_gone, "reload": reload}
     options |= {"duplicates": duplicates, "op_column": config.op_column or None}
-    changed = {name: value for name, value in options.items() if value is not None}
+    changed: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     changed |= {"format": config.format} if config.format != "parquet" or not changed else {}
     check_format(config.format, table)
     state, ref = open_state(config.state, config.landing), TableRef.parse(table)
@@ -460,7 +462,7 @@ def _set_all(
     definitions = {table: read_ddl(text, table, dialect) for table in created}
     for table, definition in definitions.items():
         _set_columns(state, table, definition, since)
-        _show_columns(state.get(table))
+        _show_columns(state.get(table) or TableItem(table))
     if unknown := [".".join(name) for name in named if not any(defines(name, table) for table in tables)]:
         show_line(f"not in the landing, so left alone: {some(unknown)}")
 
@@ -570,8 +572,8 @@ def undo_renaming(
     item: TableItem,
 ) -> dict[str, Any]:  # settings
     "What is set when the last renaming is taken back. Raises `BadSetting`."
-    *earlier, old, new = item.csv.get("renamed") or (None, None)
-    if new is None:
+    *earlier, old, new = item.csv.get("renamed") or ("", "")
+    if not new:
         raise BadSetting(f"{item.table}: no column has been renamed")
     layout = {"key": _renamed_key(item.key, new, old), "partition": _renamed_key(item.partition, new, old)}
     return {"csv": {**item.csv, "renamed": earlier}, **{name: names for name, names in layout.items() if names}}
@@ -683,7 +685,8 @@ def _take_back(
         return now.lost
     table, position = now.item.table, Position.from_json(now.head.position)
     landed = {file.path for file in landing.files(table).changes}
-    missing = [path for path, _ in now.item.position.window if change_order(path) > change_order(position.last)]
+    known = now.item.position.window if now.item.position else ()
+    missing = [path for path, _ in known if change_order(path) > change_order(position.last)]
     missing = [path for path in missing if path not in landed]
     state.save_position(table, position, now.head.number, now.item.commit)
     if not missing:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, Protocol
 
 from jupyter_client import AsyncKernelClient, AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
@@ -42,8 +42,8 @@ if _is_hidden:
     del sys.modules[_GRAMMAR]
 
 # %% auto #0
-__all__ = ['LOOK', 'ThisPython', 'OwnClient', 'OwnKernel', 'own_kernel', 'kill_group', 'server_cause', 'Watch', 'watched',
-           'kernel_end', 'kernel_env', 'KernelEngine', 'braced', 'executed']
+__all__ = ['LOOK', 'ThisPython', 'OwnClient', 'OwnKernel', 'own_kernel', 'kill_group', 'server_cause', 'StopSign', 'Watch',
+           'watched', 'kernel_end', 'kernel_env', 'KernelEngine', 'braced', 'executed']
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-007
 _LOG = logging.getLogger("dmscdc.runs.kernel")
@@ -128,6 +128,12 @@ def server_cause(
     "`server out of memory` where the words mention memory, else `server died`."
     return "server out of memory" if "memory" in words.lower() else "server died"
 
+# %% ../../notebooks/09_runs/05_kernel.ipynb #5709516e
+class StopSign(Protocol):
+    "What says that a run shall end: a `threading.Event`, or several as one."
+
+    def is_set(self) -> bool: ...
+
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-019
 @dataclass
 class Watch:
@@ -135,7 +141,7 @@ class Watch:
 
     timeout: float | None = None  # seconds for all cells together; the start has its own limit
     server_death: Callable[[], str] | None = None  # how the Spark server died; "" while it lives
-    stop: threading.Event | None = None  # set when the controller wants to stop
+    stop: StopSign | None = None  # set when the controller wants to stop
     kernel: AsyncKernelManager | None = None
     process: subprocess.Popen | Forked | None = None
     ended: tuple[str, str] = ("", "")  # cause and words, if this watch ended the run

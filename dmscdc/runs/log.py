@@ -304,8 +304,8 @@ def store_line(
 ) -> str:  # why it could not be, and where the run lies; "" where all went well
     "Bring a run to its place."
     try:
-        if isinstance(run_store, BucketRunStore):
-            _upload(line, run_store)
+        if run_store.is_remote:
+            _upload(line, cast(BucketRunStore, run_store))
         RunLog(run_store).append(line)
     except RunStoreError as error:
         notebook = run_store.home / line["notebook"]

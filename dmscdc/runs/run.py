@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from papermill.exceptions import PapermillExecutionError
 
     from dmscdc.runs.fork import ForkServer
-    from dmscdc.runs.kernel import Watch
+    from dmscdc.runs.kernel import StopSign, Watch
 
 # %% auto #0
 __all__ = ['LOST', 'secret_in', 'find_job', 'check_parameters', 'without_trace', 'ended_early', 'recorded_verdict',
@@ -265,7 +265,7 @@ def run_notebook(
     run_id: str | None = None,  # unique; chosen here where None
     command: str | None = None,  # runs it again; `dmscdc pass --only TABLE` where None
     server_death: Callable[[], str] | None = None,  # how the Spark server died; "" while it lives
-    stop: threading.Event | None = None,  # set it to end the run
+    stop: StopSign | None = None,  # an event; set it to end the run
     forks: ForkServer | None = None,  # that forks the kernel; None: it is a new process
 ) -> Run:  # with its verdict; notebook, page and run log line are written
     "Execute a job and keep the run, however it ends. Raises `RefusedParameters` or `NoSuchJob` before the start."

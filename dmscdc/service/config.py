@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from itertools import combinations
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
@@ -156,13 +156,14 @@ def _check_number(name: str, value: object, source: str) -> int | float:
     "A number within its limits; `true` is not a number, although Python counts it as 1."
     is_whole = name in ("keep", "workers", "spark_above")
     least = 1 if name == "timeout" else 0
-    is_number = isinstance(value, int if is_whole else (int, float)) and not isinstance(value, bool)
-    if not is_number or not least <= value < inf:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = cast(float, value) if is_number else -1.0
+    if not least <= number < inf or is_whole and not isinstance(number, int):
         expected = "0, or a whole number from 12 to 500" if name == "keep" else "a whole number from 0"
         raise _wrong(name, value, source, expected if is_whole else "a number of seconds")
-    if name == "keep" and value and not 12 <= value <= 500:
+    if name == "keep" and number and not 12 <= number <= 500:
         raise _wrong(name, value, source, "0, or a whole number from 12 to 500")
-    return value
+    return number
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-018
 def _check_text(name: str, value: object, source: str) -> str:

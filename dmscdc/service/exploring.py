@@ -85,7 +85,7 @@ def sorted_by_click() -> Markup:  # HTML, to be displayed once
 def landed_changes(
     config: Config,
     table: str = "",  # schema.table; "" for all
-) -> tuple[Landing, dict[TableRef, list[RawFile]]]:  # the landing, and the change files of each table
+) -> tuple[Landing, dict[TableRef, tuple[RawFile, ...]]]:  # the landing, and the change files of each table
     "The change files that have arrived. Raises `LandingEmpty` if there are none."
     there = open_landing(config.landing)
     found = {one: there.files(one).changes for one in ([TableRef.parse(table)] if table else there.tables())}

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -272,8 +273,10 @@ def row_after(
 ) -> dict[str, Any]:
     "A table's status for the front page, after the pass."
     row = status_row(status)
-    if outcome is None or outcome.run is None:
-        is_news = outcome is not None and outcome.verdict in (Verdict.BUSY, Verdict.FAILED)
+    if outcome is None:
+        return row
+    if outcome.run is None:
+        is_news = outcome.verdict in (Verdict.BUSY, Verdict.FAILED)
         return row | ({"verdict": outcome.verdict, "words": outcome.words} if is_news else {})
     processed = outcome.run.records.get("processed") or {}
     row |= {"verdict": outcome.verdict, "words": outcome.words, "state": status.state}
@@ -408,8 +411,9 @@ def _still_refused(
     status: TableStatus,  # with a refusal
 ) -> str:
     "A repeated refusal in short."
-    since = f" since {status.refusal['at'][:16]}Z" if status.refusal.get("at") else ""
-    words = first_sentence(status.refusal["words"]).rstrip(".")
+    refusal = status.refusal or {}
+    since = f" since {refusal['at'][:16]}Z" if refusal.get("at") else ""
+    words = first_sentence(refusal.get("words", "")).rstrip(".")
     return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
@@ -445,17 +449,25 @@ def _one_round(
     "A pass that stops when it is told to."
     now = iso(datetime.now(timezone.utc))
     begun = PassResult(uuid.uuid4().hex[:8], now, now, Verdict.ATTENTION, "")
-    log = open_metrics(config.metrics, landing=config.landing, **{"pass": begun.id})
+    of_pass: dict[str, Any] = {"pass": begun.id}  # a word of Python cannot be an argument's name
+    log = open_metrics(config.metrics, landing=config.landing, **of_pass)
     lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing
     _close_lost_runs(config, Path(run_options["job"]).stem)
     look = look_around(config, time.time())
-    routed, notices = divide_transactions(config, run_options["say"]), []
+    routed = divide_transactions(config, run_options["say"])
+    notices: list[str] = []
     unread = list(routed.problems)
     try:
         owner = str(this_process(begun.id, ""))
-        tell = {"on_problem": unread.append, "on_notice": notices.append}
-        statuses = read_statuses(config, only, retry=run_options["retry"], **tell, owner=owner)
+        statuses = read_statuses(
+            config,
+            only,
+            retry=run_options["retry"],
+            on_problem=unread.append,
+            on_notice=notices.append,
+            owner=owner,
+        )
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     held_because = hindrances(statuses, unread) if consistent else ""
@@ -504,9 +516,20 @@ def run_pass(
     if consistent:
         check_consistent(config, tuple(only))
     sweep_scratch()
-    options = {"job": job, "start": start, "stop_work": stop_work, "say": on_event, "classic": classic, "retry": retry}
-    options |= {"consistent": consistent, "progress": progress or Progress()}
+    run_round = partial(
+        _one_round,
+        config,
+        tuple(only),
+        consistent=consistent,
+        job=job,
+        start=start,
+        stop_work=stop_work,
+        say=on_event,
+        classic=classic,
+        retry=retry,
+        progress=progress or Progress(),
+    )
     if stop is not None:
-        return _one_round(config, tuple(only), stop, **options)
+        return run_round(stop=stop)
     with _heeding_signals(stop := threading.Event(), on_event):
-        return _one_round(config, tuple(only), stop, **options)
+        return run_round(stop=stop)

@@ -94,7 +94,7 @@ def stop_signals(
         yield
         return
 
-    signals = []
+    signals: list[str] = []
 
     def answer(first: bool) -> None:
         (stop if first else hard).set()

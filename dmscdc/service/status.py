@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -85,7 +86,7 @@ class TableStatus:
         plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
         used_spark = self.item.status.get("spark", not plain)
         small = min(SMALL_BYTES, int(os.environ.get("DMSCDC_SMALL_BYTES", SMALL_BYTES)))
-        return not self.plan.is_empty and (used_spark or self.bytes > small)
+        return self.plan is not None and not self.plan.is_empty and (used_spark or self.bytes > small)
 
     @property
     def bytes(self) -> int:
@@ -131,7 +132,7 @@ def refusal_words(
 ) -> str:
     "The words of the refusal, and that it still holds."
     retry = f"`{Advice.PASS_RETRY(status.table)}`"
-    words = status.refusal["words"].replace(then(str(status.table)), "").rstrip(".")
+    words = (status.refusal or {}).get("words", "").replace(then(str(status.table)), "").rstrip(".")
     since = "Nothing has changed since; the next pass tries it once a file or setting has"
     return f"{words}. {since}, and {retry} tries it unchanged"
 
@@ -141,7 +142,7 @@ def paused_words(
 ) -> str:
     "What waits until it goes on."
     planned = status.plan.sentence.removeprefix(f"{status.table}: ").rstrip(".") if status.plan else ""
-    if status.problem or not planned or status.plan.kind == PlanKind.NOTHING:
+    if status.problem or not planned or status.plan is None or status.plan.kind == PlanKind.NOTHING:
         return "; ".join(filter(None, ["paused", status.problem or planned]))
     return f"paused with work waiting: {planned}. `{Advice.SET(status.table, '--active')}` resumes it"
 
@@ -183,7 +184,7 @@ def _suggested_key(
         with unreadable_in(file.path if file else ""):
             return suggest_key(landing, table, listing, options_from(item.columns, item.csv))
     except PermissionError as error:
-        words = f"{file.path} cannot be read ({error}): let us in, then: {Advice.PLAN_ONLY(table)}"
+        words = f"{file.path if file else table} cannot be read ({error}): let us in, then: {Advice.PLAN_ONLY(table)}"
         raise Unreadable(words) from error
     except Unreadable as error:
         raise Unreadable(f"{error}. Then: {Advice.PLAN_ONLY(table)}") from error
@@ -214,8 +215,8 @@ def read_status(
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item, readiness, table_state = TableItem(table), "ready", None
     try:
-        fresh = {"format": config.format}
-        item = state.get(table) or (state.put_settings(table, **fresh) if owner else TableItem(table, **fresh))
+        new = partial(state.put_settings, table) if owner else partial(TableItem, table)
+        item = state.get(table) or new(format=config.format)
         readiness = state_of(item)
         if readiness == "waiting":
             return TableStatus(table, readiness, item, suggestion=_suggested_key(landing, item))
@@ -243,9 +244,12 @@ def pending_column_changes(
     "What the files that wait will do to a table's columns."
     from dmscdc.load.columns import replaced_columns
 
-    plan, head = status.plan, status.table_state.head if status.table_state else None
-    files = [file for file in (plan.inputs if plan and head else ()) if not is_csv(file.path)]
-    if not files or not head.schema:
+    plan = status.plan
+    head = status.table_state.head if status.table_state else None
+    if plan is None or head is None or not head.schema:
+        return []
+    files = [file for file in plan.inputs if not is_csv(file.path)]
+    if not files:
         return []
     landing = open_landing(config.landing)
     files = [file for file in files if file.path not in plan.archived][-_MOST_FOOTERS:]
@@ -406,20 +410,21 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     if status.state == "waiting" and status.problem:
         return Verdict.ATTENTION, status.problem
     if status.state == "waiting":
-        return "waiting", ""
+        return Verdict.WAITING, ""
     if status.state == "paused":
-        return "paused", paused_words(status)
+        return Verdict.PAUSED, paused_words(status)
     if status.refusal:
         return Verdict.REFUSED, refusal_words(status)
     if status.problem:
         return Verdict.FAILED, status.problem
-    if status.plan.kind == PlanKind.ATTENTION:
-        return Verdict.ATTENTION, status.plan.sentence.removeprefix(f"{status.table}: ")
+    plan = status.plan
+    if plan and plan.kind == PlanKind.ATTENTION:
+        return Verdict.ATTENTION, plan.sentence.removeprefix(f"{status.table}: ")
     if status.holder:
         return (Verdict.FAILED if is_gone(status.holder.owner) else Verdict.BUSY), busy_words(status.holder)
-    if status.has_work and status.plan.instruction:
-        request = f"{_ASKED[status.plan.instruction['kind']]}, which the next pass does"
-        return "waiting", f"{request}: {Advice.PASS_ONLY(status.table)}"
+    if status.has_work and plan and plan.instruction:
+        request = f"{_ASKED[plan.instruction['kind']]}, which the next pass does"
+        return Verdict.WAITING, f"{request}: {Advice.PASS_ONLY(status.table)}"
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032

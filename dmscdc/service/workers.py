@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import LeaseLost, NotWanted, ServerDied, Verdict
 from ..landing.advice import Advice
@@ -98,7 +98,10 @@ class LeaseHeartbeat:
     "Renews the leases of a pass, all in one thread, until it is closed."
 
     def __init__(self, state: State, seconds: float = HOLD):
-        self.state, self.seconds, self.held, self.closed = state, seconds, {}, threading.Event()
+        self.state = state
+        self.seconds = seconds
+        self.held: dict[TableRef, HeldLease] = {}
+        self.closed = threading.Event()
         self.thread = threading.Thread(target=_renew_all, args=(self,), name="leases", daemon=True)
         self.thread.start()
 
@@ -124,7 +127,7 @@ class LeaseHeartbeat:
 
 # %% ../../notebooks/13_service/04_workers.ipynb #b0bd83e1
 def _import_ahead(
-    start_forks: Callable[[], None],  # called when a kernel can be started
+    start_forks: Callable[[], object],  # called when a kernel can be started
 ) -> None:
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
     import dmscdc.runs.kernel  # noqa: F401
@@ -269,7 +272,7 @@ def outcome_without_run(
         waits = bool(status.problem or plan and plan.kind != PlanKind.NOTHING)
         command = f"{Advice.SET(name, '--active')}"
         return Outcome(name, Verdict.NOTHING, paused_words(status), command, waits=waits, paused=True)
-    if status.problem:
+    if status.problem or plan is None:
         return Outcome(name, Verdict.FAILED, status.problem, f"{Advice.PASS_ONLY(name)}")
     verdict = Verdict.ATTENTION if plan.kind == PlanKind.ATTENTION else Verdict.NOTHING
     words = plan.sentence.removeprefix(f"{name}: ")
@@ -315,6 +318,12 @@ class _AnyEvent:
         "Whether one of them is set."
         return any(event.is_set() for event in self.events)
 
+# %% ../../notebooks/13_service/04_workers.ipynb #c0331700
+def _commit_of(state: State, table: TableRef) -> int:
+    "The commit that the state knows; 0 for none."
+    item = state.get(table)
+    return item.commit if item else 0
+
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-028
 def _who_holds(
     state: State,
@@ -335,12 +344,12 @@ def free_dead_lease(
     lease, server = workers.state.holder(table), workers.servers.remote
     owner = owner_in(lease.owner) if lease and is_gone(lease.owner) else None
     # Work on a Spark that we cannot ask may go on after its pass has died.
-    if owner is None or owner.spark not in ("", address_fingerprint(server)):
+    if lease is None or owner is None or owner.spark not in ("", address_fingerprint(server)):
         return
     try:
         end_all(owner.mark)
         if owner.spark:
-            workers.stop_work(server, session_of(lease.owner, lease.fence, str(table)))
+            workers.stop_work(server or "", session_of(lease.owner, lease.fence, str(table)))
     except Exception as error:  # whatever it was: something may still run
         workers.say(f"{table}: {spoken(lease.owner)} has ended, but its work may go on: {error}")
         return
@@ -364,7 +373,7 @@ def run_table(
             workers.say(str(outcome))
             return outcome
         # Another pass has committed since the plan was made.
-        if workers.state.get(status.table).commit != status.item.commit:
+        if _commit_of(workers.state, status.table) != status.item.commit:
             status = workers.reread(status.table)
             if not status.has_work:
                 outcome = outcome_without_run(status)
@@ -391,7 +400,7 @@ def _run_job(
 ) -> Outcome:
     "Run one notebook and leave no work of it behind."
     name, run_id = str(status.table), uuid.uuid4().hex[:8]
-    workers.say(status.plan.sentence)  # before the first Spark starts, which takes seconds
+    workers.say(status.plan.sentence if status.plan else name)  # before the first Spark starts, which takes seconds
     with workers.progress.at(name, run_id) as step:
         workers.progress.say(name, "waits for Spark" if status.needs_spark else "its notebook starts")
         if (spark := _spark_for(workers, status)) is None:
@@ -472,12 +481,12 @@ def _refusal_note(
     workers: Workers,
     status: TableStatus,  # before the run
     run: Run,
-) -> dict[str, str] | None:  # what the next looks recall; None where nothing was refused
+) -> dict[str, Any] | None:  # what the next looks recall; None where nothing was refused
     "The mark and the words of a refusal."
     if run.verdict != Verdict.REFUSED:
         return None
     after = status
-    if status.plan and workers.state.get(status.table).commit != status.item.commit:
+    if status.plan and _commit_of(workers.state, status.table) != status.item.commit:
         after = workers.reread(status.table)
         if after.plan is None or not set(after.plan.inputs) <= set(status.plan.inputs):
             return None
@@ -494,9 +503,8 @@ def _committed_before(
     status: TableStatus,  # before the run
 ) -> str:  # a sentence, "" for none
     "What a run had committed before it failed."
-    item = workers.state.get(status.table)
-    is_more = item and item.commit != status.item.commit
-    return f". Commit {item.commit}, which it had made before, stays" if is_more else ""
+    commit = _commit_of(workers.state, status.table)
+    return f". Commit {commit}, which it had made before, stays" if commit not in (0, status.item.commit) else ""
 
 # %% ../../notebooks/13_service/04_workers.ipynb #d38fdc12
 def save_result(
@@ -518,7 +526,7 @@ def save_result(
     workers.state.note_run(table, {**run_note, "refused": _refusal_note(workers, status, run), **facts})
     words = f"{run.words}. Its lease is left to run out: {kept_because}" if kept_because else run.words
     words += _committed_before(workers, status) if run.verdict == Verdict.FAILED else ""
-    outcome = Outcome(str(table), run.verdict, words, run.command, run)
+    outcome = Outcome(str(table), Verdict(run.verdict), words, run.command, run)
     workers.log("run ended", table=str(table), run=run.id, verdict=run.verdict, words=words, cause=run.cause)
     workers.say(str(outcome))
     return outcome
@@ -562,7 +570,8 @@ def retry_alone(
         return outcome_without_run(status)
     if not status.has_work:
         return replace(outcome, verdict=Verdict.OK, words="it had committed before the server died")
-    casualty = "the process that forks kernels" if outcome.run.cause == FORKER_DIED else "its server"
+    cause = outcome.run.cause if outcome.run else ""
+    casualty = "the process that forks kernels" if cause == FORKER_DIED else "its server"
     workers.say(f"{table}: {casualty} died, so once more, alone")
     second = try_table(workers, status)
     if has_lost_server(second):
