@@ -193,6 +193,9 @@ def _lag_chart(
     "The worst lag over time, and where runs failed or were refused."
     reported, bad = [slot for slot in slots if slot["lag"] is not None], [slot for slot in slots if slot["bad"]]
     size, unit = _unit_of(max((slot["lag"] for slot in reported), default=0))
+    if len(reported) < 2 and not bad:  # a chart of one point says less than its number
+        lag = f"{reported[0]['lag'] / size:,.3g} {unit} so far" if reported else "that no run reported"
+        return Markup('<p class="soft"><strong>Lag</strong> {}</p>').format(lag)
     times = _time_axis(slots, step)
     rows = [{"start": slot["start"], "lag": slot["lag"] / size} for slot in reported]
     reds = [{"start": slot["start"], "end": slot["end"]} for slot in bad]
