@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, STANDARD, ColumnGroups, sequence_span
-from .schema import FILE, OP, ROW, UNAVAILABLE, Schema, is_unavailable, unavailable_names
+from .read import GROUP, KIND, MOVE, NAME, OPS, RUN, SEQUENCE, ColumnGroups, sequence_span
+from .schema import FILE, OP, ROW, STANDARD, UNAVAILABLE, Schema, is_unavailable, unavailable_names
 
 # %% auto #0
 __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED_IN', 'MOVED_OUT', 'HIVE_NULL', 'LONGEST_VALUE',

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,7 +61,7 @@ def keys_of_file(
     url: str,
     path: str,  # below the table's folder, for messages
     key: Schema,  # the columns that identify a row, in the lake's types
-) -> dict[str, list]:  # one row: nulls, different keys, smallest and largest value of the first key column
+) -> dict[str, list[Any]]:  # one row: nulls, different keys, smallest and largest value of the first key column
     "A summary of one file's keys. Raises `Unreadable`."
     rows = _keys(url, path, key)
     # A task has one core.

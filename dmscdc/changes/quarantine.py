@@ -69,7 +69,7 @@ def count_aside(
     rows: Sequence[SetAside],
     name: str,  # of the list
     unlisted: Mapping[str, int] | None = None,  # path -> how many rows of it are not in the list
-) -> dict[str, list]:  # path -> how many rows, WHOLE for all of them; the name of the list
+) -> dict[str, list[Any]]:  # path -> how many rows, WHOLE for all of them; the name of the list[Any]
     "What a commit keeps of its list."
     # A file that cannot be read counts as a whole, whatever rows of it are known.
     counts = Counter(row.path for row in rows if row.row is not None) + Counter(unlisted or {})
@@ -85,7 +85,7 @@ def _lines_of(url: str) -> list[dict[str, Any]]:
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #f9f2b74c
 def read_aside(
     folder: str,  # of the table's lists
-    by_path: Mapping[str, Sequence],  # of its newest commit
+    by_path: Mapping[str, Sequence[Any]],  # of its newest commit
 ) -> list[SetAside]:
     "The rows that are missing in a table, by file and row. Raises `FileNotFoundError` if a list is gone."
     lists = {name: _lines_of(f"{folder}/{name}") for name in {name for _, name in by_path.values()}}
@@ -128,7 +128,7 @@ def is_same_but_aside(
     url: str,  # of the file as it is now, as Parquet
     path: str,
     folder: str,  # of the table's lists
-    entry: Sequence,  # what a commit keeps of the file: count, name of the list
+    entry: Sequence[Any],  # what a commit keeps of the file: count, name of the list
 ) -> bool:
     "All rows of a file that are not in a list are as they were when the list was written."
     try:
@@ -169,16 +169,16 @@ def name_list(
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #3d731f56
 def missing(
-    by_path: Mapping[str, Sequence],  # of a commit
-) -> dict[str, Sequence]:
+    by_path: Mapping[str, Sequence[Any]],  # of a commit
+) -> dict[str, Sequence[Any]]:
     "What is put aside and not in the table."
     return {path: entry for path, entry in by_path.items() if not entry[1].endswith(_REPEATS)}
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #75643755
 def dropped(
-    by_path: Mapping[str, Sequence],  # of the newest commit
-    instruction: Mapping | None,  # the instruction that is carried out
-) -> dict[str, Sequence]:
+    by_path: Mapping[str, Sequence[Any]],  # of the newest commit
+    instruction: Mapping[str, Any] | None,  # the instruction that is carried out
+) -> dict[str, Sequence[Any]]:
     "What is still put aside after an instruction: a person may drop files, or all."
     if not instruction or instruction["kind"] != "drop":
         return dict(by_path)
@@ -186,7 +186,7 @@ def dropped(
     return {path: entry for path, entry in by_path.items() if path not in dropped_paths}
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #5f462f31
-def aside_words(by_path: Mapping[str, Sequence]) -> str:
+def aside_words(by_path: Mapping[str, Sequence[Any]]) -> str:
     "How many rows and files are put aside."
     whole_files = [path for path, (number, _) in by_path.items() if number == WHOLE]
     rows = sum(number for number, _ in by_path.values() if number != WHOLE)
@@ -198,7 +198,7 @@ def aside_words(by_path: Mapping[str, Sequence]) -> str:
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #8a87c67d
 def note_aside(
     table: TableRef,
-    by_path: Mapping[str, Sequence],  # of the newest commit
+    by_path: Mapping[str, Sequence[Any]],  # of the newest commit
 ) -> str:  # "" if nothing is put aside
     "What a person must know of a table that lacks rows."
     by_path = missing(by_path)

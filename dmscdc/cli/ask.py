@@ -194,7 +194,7 @@ def lives_where(
     **options: Any,  # stamp, since, until: see `audit.tell`
 ) -> tuple[list[RowAudit], list[str]]:  # an audit for each of the first rows; words about the question
     "The histories of rows that fit, or once did. Raises what `lives` and `find_rows` raise."
-    from dmscdc.changes.read import STANDARD
+    from dmscdc.changes.schema import STANDARD
     from dmscdc.history.questions import conditions_of, find_rows
 
     question = question_of(config, table)

@@ -24,6 +24,7 @@ from ..lake.table import open_lake
 from ..landing.advice import Advice
 from dmscdc.landing.files import (
     FolderLanding,
+    Landing,
     LandingPlace,
     Listing,
     TableRef,
@@ -33,7 +34,7 @@ from dmscdc.landing.files import (
     printable,
     too_deep,
 )
-from ..landing.s3 import THREADS, Bucket, BucketLanding, Landing, open_landing
+from ..landing.s3 import THREADS, Bucket, BucketLanding, open_landing
 from ..landing.transactions import transactions_from
 from ..load.arrivals import count, some
 from ..service.config import Config

@@ -26,8 +26,7 @@ from dmscdc.changes.schema import (
     unreadable_in,
 )
 from ..errors import Refused, Unreadable
-from ..landing.files import Listing, RawFile
-from ..landing.s3 import Landing
+from ..landing.files import Landing, Listing, RawFile
 from ..service.key_inference import Suggestion, judged_by, suggest_key
 from ..state.items import TableItem
 

@@ -15,8 +15,7 @@ from ..changes.schema import read_footer
 from .evidence import Finding
 from .task_checks import Settings, parse_settings
 from ..errors import BadSetting, Refused
-from ..landing.files import Listing, TableRef
-from ..landing.s3 import Landing
+from ..landing.files import Landing, Listing, TableRef
 from ..load.arrivals import count
 from ..storage.filesystem import client, code_of
 

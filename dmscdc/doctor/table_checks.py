@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from ..changes.csv_rows import row_words
 from ..changes.options import is_csv
-from ..changes.read import OPS, STANDARD, check_key, is_sequence, may_hold_sequence, odd_sequence
+from ..changes.read import OPS, check_key, is_sequence, may_hold_sequence, odd_sequence
 from dmscdc.changes.schema import (
     OP,
+    STANDARD,
     WAY,
     Column,
     Schema,

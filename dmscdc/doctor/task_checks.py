@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ..changes.read import STANDARD
+from ..changes.schema import STANDARD
 from .evidence import Finding
 from .table_checks import SEQUENCE_RULE
 from ..errors import BadSetting

@@ -389,7 +389,7 @@ def _put(
 ) -> None:
     "Create partitions, and update others."
 
-    def inputs(values):
+    def inputs(values: Iterable[tuple[str, ...]]) -> list[dict[str, Any]]:
         return [partition_input(entry, partition) for partition in values]
 
     # Somebody may have added or removed a partition by hand: then the other call is used.
@@ -506,7 +506,7 @@ class SyncResult:
     notes: tuple[str, ...] = ()  # why it is behind
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #a8d877cd
-def _sync_glue(address: str, entry: CatalogEntry, folders_at: Callable) -> str:  # "": nothing had to be done
+def _sync_glue(address: str, entry: CatalogEntry, folders_at: Callable[..., Any]) -> str:  # "": nothing had to be done
     "Sync one entry; returns what was done in Glue."
     place = glue_table(address, entry.table)
     did = sync(place, entry, folders_at)

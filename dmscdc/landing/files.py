@@ -129,7 +129,7 @@ def parse_name(
     )
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-016
-def _stamp(base_name: str, match: re.Match) -> datetime:
+def _stamp(base_name: str, match: re.Match[str]) -> datetime:
     "The time in the name of a change file: three or four digits after the second."
     try:
         digits = match["day"] + match["clock"]
@@ -223,7 +223,7 @@ def _is_hidden(folder: str) -> bool:  # one, or several with "/" between
     return any(part[:1] in "._" for part in folder.split("/") if part)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #45d8aa29
-def _load_order(file: RawFile) -> tuple:
+def _load_order(file: RawFile) -> tuple[Any, ...]:
     "Sort key: folder, then segment and number, both as numbers."
     name = parse_name(file.name)
     return file.folder, name.segment or 0, name.number, file.path
@@ -257,7 +257,7 @@ def classify(
     )
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-041
-def _entries(folder: str) -> list[os.DirEntry]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     "The entries of a folder by name; none if it is no folder or is gone."
     try:
         with os.scandir(folder) as entries:
@@ -275,14 +275,14 @@ def is_no_file(file: RawFile) -> bool:
     return file.path.endswith((_LINK, _NO_FILE))
 
 # %% ../../notebooks/02_landing/01_files.ipynb #48235b33
-def _leads_out(entry: os.DirEntry, root: str) -> bool:
+def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
     "A link to what is not in the landing. A file that lies there must not bring another one of this machine."
     if not entry.is_symlink() or os.environ.get(_LINKS) == "follow":
         return False
     return not Path(os.path.realpath(entry.path)).is_relative_to(os.path.realpath(root))
 
 # %% ../../notebooks/02_landing/01_files.ipynb #d14c45dd
-def _is_folder(entry: os.DirEntry, root: str) -> bool:
+def _is_folder(entry: os.DirEntry[str], root: str) -> bool:
     "Whether it is a folder, or a link to one that is not the landing, the link's own folder, or above these."
     try:
         outer, target = (os.path.dirname(entry.path), root), os.path.realpath(entry.path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Any
 
 from .files import Listing, RawFile, change_order, parse_name
 
@@ -40,7 +41,7 @@ def mixed_pair(
     files: Iterable[RawFile],  # load files in load order
 ) -> tuple[RawFile, RawFile] | None:  # a file, and the next file, which is older
     "The first pair whose object times fall while the numbers rise, within one folder and segment."
-    newest: dict[tuple, RawFile] = {}
+    newest: dict[tuple[Any, ...], RawFile] = {}
     for file in files:
         writer = (file.folder, parse_name(file.name).segment)
         before = newest.get(writer)

@@ -45,7 +45,7 @@ __all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'Buc
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-008
 def _raw_files(
-    objects: Iterable[dict],  # "Contents" of `list_objects_v2`
+    objects: Iterable[dict[str, Any]],  # "Contents" of `list_objects_v2`
     start: str,  # beginning of their keys
 ) -> Iterator[RawFile]:
     "Objects as files below `start`."
@@ -62,7 +62,7 @@ def _seconds(time: datetime | str) -> float:
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-010
 def listing_from_keys(
-    pages: Iterable[dict],  # responses of `list_objects_v2` with at most 1,000 "Contents" each
+    pages: Iterable[dict[str, Any]],  # responses of `list_objects_v2` with at most 1,000 "Contents" each
     prefix: str = "",  # of the landing in the bucket, with or without the last "/"
 ) -> dict[TableRef, Listing]:  # the tables with DMS files
     "All tables of a landing in a bucket from one listing, by the same rules as a folder."
@@ -186,7 +186,7 @@ class Bucket:
         prefix: str,  # beginning of the keys
         after: str = "",  # only keys that sort after this one
         delimiter: str = "",  # keys with the same text up to it become one line
-    ) -> Iterator[dict]:
+    ) -> Iterator[dict[str, Any]]:
         "Responses with up to a thousand keys or common beginnings each. Raises `LandingUnreachable`."
         where = {"Bucket": self.name, "Prefix": prefix, "StartAfter": after, "Delimiter": delimiter}
         with _in_words(self.root):
@@ -202,7 +202,7 @@ def _objects_in(
     prefix: str,
     after: str = "",
     last_prefix: str = "\U0010ffff",  # where to stop: after the last key that begins like this
-) -> Iterator[dict]:
+) -> Iterator[dict[str, Any]]:
     "Objects, ordered by key."
     for page in bucket.pages(prefix, after):
         for item in page.get("Contents") or ():
@@ -225,7 +225,7 @@ def _folders_in(
     return [name for name in names if name and name != OURS]
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #6d25c4bd
-def _has_transactions(objects: Iterable[dict]) -> bool:
+def _has_transactions(objects: Iterable[dict[str, Any]]) -> bool:
     "Whether one of the objects is a file of transactions."
     return any(is_transactions(entry["Key"].rpartition("/")[2]) for entry in objects)
 
@@ -235,9 +235,9 @@ def _overview(
     start: str,  # beginning of the table's keys
     begin: str,  # from `begin_of`
     below: str = "",  # a part of it
-) -> tuple[list[dict], list[str]]:
+) -> tuple[list[dict[str, Any]], list[str]]:
     "All objects except change files, and the days of change files: usually one request."
-    objects: list[dict] = []
+    objects: list[dict[str, Any]] = []
     days: list[str] = []
     for page in bucket.pages(start + below, delimiter="-"):
         objects += page.get("Contents") or ()
@@ -253,7 +253,7 @@ def _overview(
     return objects, days
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #dbb9c479
-def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict]:
+def _recent_objects(bucket: Bucket, start: str, begin: str) -> list[dict[str, Any]]:
     "All objects of a table without the change files before `begin`: usually two requests."
     objects, days = _overview(bucket, start, begin)
     for after, last_day in days_since(days, begin):

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 
 from ..errors import BadSetting, Unreadable
-from .files import LandingPlace, RawFile, TableRef, day_before, is_sound
-from .s3 import Landing, open_landing
+from .files import Landing, LandingPlace, RawFile, TableRef, day_before, is_sound
+from .s3 import open_landing
 from ..storage.filesystem import fs_and_path, is_bucket, new_fs_and_path
 
 # %% auto #0

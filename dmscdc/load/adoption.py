@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..changes.read import check_key
 from ..changes.schema import Footer, Schema, evolve, read_footers
@@ -21,13 +22,14 @@ from ..state.position import Instruct, Position
 __all__ = ['is_adoption', 'ahead_of', 'adopted_schema', 'prepare_adoption']
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #410c9bab
-def is_adoption(instruction: Mapping | None) -> bool:
+def is_adoption(instruction: Mapping[str, Any] | None) -> bool:
     "The instruction is to take over a lake of the 2019 solution."
     return (instruction or {}).get("kind") == Instruct.ADOPT
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #68a51643
 def ahead_of(
-    instruction: Mapping | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
+    instruction: Mapping[str, Any]
+    | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
     position: Position,  # of its newest commit
 ) -> str:  # "" where the old solution is not ahead
     "What is said when the 2019 solution claims to have applied more than a lake of ours."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..errors import Word
 from ..landing.advice import Advice
@@ -25,7 +26,7 @@ def advance(
     applied: Iterable[RawFile],  # what the commit applies on top
     known_from: str = "",  # all names are known from here on, if that is before the window
     older: Iterable[RawFile] = (),  # files from before the window that are applied already
-    **changes,  # other parts of the position
+    **changes: Any,  # other parts of the position
 ) -> Position:
     "The position after a commit."
     now = dict(file.identity for file in applied)
@@ -193,7 +194,7 @@ class Plan:
     waits: str = ""  # what it waits for
     notes: tuple[str, ...] = ()  # why a person must look, and which commands help
     remarks: tuple[str, ...] = ()  # worth knowing, nothing to do
-    instruction: dict | None = None  # the instruction that the commit carries out
+    instruction: dict[str, Any] | None = None  # the instruction that the commit carries out
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
     empties: str = ""  # why the table loses all rows
@@ -206,7 +207,7 @@ class Plan:
         "There is nothing to commit."
         return self.kind in (PlanKind.NOTHING, PlanKind.ATTENTION)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         "A plan as plain JSON values."
         return plan_to_json(self)
 
@@ -314,7 +315,7 @@ def only_load(
     )
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-051
-def plan_to_json(plan: Plan) -> dict:
+def plan_to_json(plan: Plan) -> dict[str, Any]:
     "A plan as plain JSON values; files as path, size and time, positions in words."
     files = {
         name: [{"path": file.path, "size": file.size, "time": file.time} for file in getattr(plan, name)]

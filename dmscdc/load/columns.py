@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..changes.fold import ESCAPED, HIVE_NULL, LONGEST_VALUE, UnfitText, folder_bytes_left
-from ..changes.read import STANDARD, check_key, check_ops, quoted
-from ..changes.schema import Evolution, Footer, Schema, by_policy, check_case, evolve
+from ..changes.read import check_key, check_ops, quoted
+from ..changes.schema import STANDARD, Evolution, Footer, Schema, by_policy, check_case, evolve
 from ..errors import Refused
 from ..lake.table import Commit
 from ..landing.advice import Advice

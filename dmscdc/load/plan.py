@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ..changes.quarantine import dropped, note_aside
 from ..landing.advice import Advice
@@ -55,7 +56,7 @@ class Situation:
     now: float  # shortly before the landing was listed, epoch seconds
     quiet_period: float  # seconds
     insert_only: bool
-    asked: dict | None  # an instruction that is valid now
+    asked: dict[str, Any] | None  # an instruction that is valid now
     files: tuple[RawFile, ...]  # change files of landing and archive, each once, in order
     archived: frozenset[str]  # paths of those that are in the archive only
     any_age: bool = False  # a late file is applied however old it is: it was staged from a stream
@@ -73,7 +74,7 @@ class Situation:
         return self.before
 
     @property
-    def instruction(self) -> dict:
+    def instruction(self) -> dict[str, Any]:
         "What a person asks for; empty for nothing."
         return self.asked or {}
 
@@ -184,7 +185,7 @@ def notes_on(
     "What is wrong with the change files, if anything."
     copied = is_copied(arrivals, case.position)
     stray = sorted(arrivals.held + arrivals.too_late * (not copied), key=lambda file: file.order)
-    cases: list[tuple[Callable[..., str], Sequence[RawFile], tuple]] = [
+    cases: list[tuple[Callable[..., str], Sequence[RawFile], tuple[Any, ...]]] = [
         (note_other, arrivals.other, ()),
         (note_blocked, blocked, (missing,)),
         (note_copied, arrivals.too_late * copied, ()),
@@ -232,7 +233,7 @@ def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
 # %% ../../notebooks/08_load/02_plan.ipynb #94c97a5a
 def _unmoved(
     case: Situation, arrivals: Arrivals, blocked: tuple[RawFile, ...], applied_files: tuple[RawFile, ...]
-) -> dict:
+) -> dict[str, Any]:
     "The parts of the position that do not follow from the files applied alone."
     accept = case.asks(Instruct.ACCEPT)
     copied = is_copied(arrivals, case.position)
@@ -438,7 +439,7 @@ def plan_table(
     now: float,  # taken before the landing was listed, epoch seconds
     quiet_period: float = 300.0,  # seconds
     insert_only: bool = False,
-    instruction: Mapping | None = None,  # from the state
+    instruction: Mapping[str, Any] | None = None,  # from the state
     archive: Listing | None = None,
     commit: int | None = None,  # the table's newest; an instruction for another one is void
     any_age: bool = False,  # late files are applied however old they are

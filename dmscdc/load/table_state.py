@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from ..changes.options import describe_options, is_csv, options_from, options_to_json
 from ..errors import ColumnsGone, DmscdcError, FilesGone
@@ -33,7 +34,7 @@ __all__ = ['ALL_EVERY', 'lost_since', 'look_at_state', 'load_state', 'needs_all'
 def _is_same(one: Position, other_position: Position) -> bool:
     "Both hold the same load and the same last change file."
 
-    def content(position: Position) -> tuple:
+    def content(position: Position) -> tuple[Any, ...]:
         return position.last, position.floor, sorted(file.identity for file in position.load_files)
 
     return content(one) == content(other_position)

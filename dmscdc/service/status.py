@@ -32,9 +32,9 @@ from dmscdc.errors import (
 )
 from ..lake.glue import is_behind
 from ..landing.advice import Advice
-from ..landing.files import TableRef, for_shell, too_deep
+from ..landing.files import Landing, TableRef, for_shell, too_deep
 from ..landing.load_set import clock
-from ..landing.s3 import THREADS, Landing, open_landing
+from ..landing.s3 import THREADS, open_landing
 from ..landing.transactions import transactions_from, waiting
 from ..load.arrivals import Plan, PlanKind, count, some
 from ..load.lease import HOLD

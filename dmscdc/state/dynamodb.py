@@ -58,7 +58,7 @@ def _text_of(value: Mapping[str, Any]) -> Any:  # text or number
     return {"BOOL": json.dumps(stored), "NULL": "null"}.get(kind, stored)
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #7f568c2d
-def _plain(raw: Mapping[str, Mapping]) -> dict[str, Any]:
+def _plain(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     "The plain values of an item."
     return {name: _text_of(value) for name, value in raw.items()}
 
@@ -172,12 +172,12 @@ def _to_ours(
 _MADE_BY = "made_by"  # an attribute of items that we created
 
 
-def _known_in(raw: Mapping[str, Mapping]) -> dict[str, Any]:  # plain values
+def _known_in(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:  # plain values
     "The attributes of an item that we know; other attributes belong to others."
     return _plain({name: raw[name] for name in (*ATTRIBUTES, "bucket", _MADE_BY) if name in raw})
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #e40bf96d
-def _is_known(raw: Mapping) -> bool:
+def _is_known(raw: Mapping[str, Any]) -> bool:
     "Whether it is a table's item, not only its lease."
     return "PrimaryKey" in raw or "ActiveFlag" in raw or "commit_number" in raw
 
@@ -202,7 +202,7 @@ def _new_item(path: str, after: Mapping[str, Any]) -> dict[str, Any]:
     return {**others_attributes, **names, "LastIncrementalFile": last_change, _MADE_BY: "dmscdc"}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-020
-def _news_of(table: TableRef, path: str, raw: Mapping, item: TableItem) -> dict[str, Any]:
+def _news_of(table: TableRef, path: str, raw: Mapping[str, Any], item: TableItem) -> dict[str, Any]:
     "The attributes to be set, in the form of 2019."
     stored = _known_in(raw)
     after: dict[str, Any] = to_attributes(item)
@@ -233,7 +233,7 @@ _VERSION = "state_version"
 
 def _update_of(
     changed: Mapping[str, Any],
-    raw: Mapping,  # the item as read
+    raw: Mapping[str, Any],  # the item as read
     lease: Lease | None = None,
 ) -> dict[str, Any]:  # arguments of UpdateItem
     "Sets what is new, if nothing has changed since it was read and the lease still holds."
@@ -260,7 +260,7 @@ def _update_of(
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-026
 def _of_landing(
-    raws: Iterable[Mapping],
+    raws: Iterable[Mapping[str, Any]],
     place: str,  # "": of any
     name: str,
 ) -> dict[TableRef, dict[str, Any]]:  # raw items by table
@@ -343,7 +343,7 @@ _GIVE_ITEM = {
 
 
 def _lease_in(
-    raw: Mapping,
+    raw: Mapping[str, Any],
     table: TableRef,
     name: str,  # of the table in DynamoDB
 ) -> Lease | None:
@@ -367,7 +367,7 @@ class _DynamoLeases:
         self,
         name: str,  # of the table
         path: Callable[[TableRef], str],  # hash key of a table of the source
-        read: Callable[[str], dict],
+        read: Callable[[str], dict[str, Any]],
     ):  # the raw item
         self.name, self.path, self.read = name, path, read
 
@@ -436,7 +436,7 @@ class _DynamoDecisions(_DynamoLeases):
 def _removal(
     table: TableRef,
     name: str,  # of the table in DynamoDB
-    raw: Mapping,
+    raw: Mapping[str, Any],
 ) -> dict[str, Any]:  # arguments of UpdateItem
     "Removes our attributes, not those of the lease. Raises `BadSetting` for an item of the 2019 solution."
     if _MADE_BY not in raw:
@@ -460,7 +460,7 @@ def _held_leases(state: DynamoState, now: float | None = None) -> list[Lease]:
     return [lease for lease in leases if lease and lease.owner and lease.expiry > over]
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #39851baf
-def _read(table: TableRef, address: str, raw: Mapping) -> TableItem | None:
+def _read(table: TableRef, address: str, raw: Mapping[str, Any]) -> TableItem | None:
     "An item as stored; None if it is not ours. Raises `StateUnusable`."
     return read_item(table, address, lambda: _item_of(table, _known_in(raw))) if _is_known(raw) else None
 

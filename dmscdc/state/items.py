@@ -86,14 +86,18 @@ class TableItem:
     active: bool = False  # passes load it
     format: str = "parquet"  # of the lake table
     columns: tuple[tuple[str, str], ...] = ()  # of the source, for CSV: name and type, e.g. ("id", "int")
-    csv: dict = field(default_factory=dict)  # how its CSV files are written, where it is not the usual way
+    csv: dict[str, Any] = field(
+        default_factory=dict[str, Any]
+    )  # how its CSV files are written, where it is not the usual way
     out_path: str = ""  # the lake this table lies in, if it is another one
     folder: str = ""  # of the lake table below its lake, if not schema/table: a lake of the 2019 solution
     position: Position | None = None  # None: never loaded
     commit: int = 0  # number of the commit that the position belongs to
-    instruction: dict | None = None  # {"kind": …, "commit": the commit it is meant for, …}
-    intent: dict | None = None  # what the current run intends to commit
-    status: dict = field(default_factory=dict)  # of its last run: seen_at, last_verdict, last_run, lag, catalog; doubts
+    instruction: dict[str, Any] | None = None  # {"kind": …, "commit": the commit it is meant for, …}
+    intent: dict[str, Any] | None = None  # what the current run intends to commit
+    status: dict[str, Any] = field(
+        default_factory=dict
+    )  # of its last run: seen_at, last_verdict, last_run, lag, catalog; doubts
     moved: str = ""  # a message if somebody else changed the progress: another loader is at work
     damaged: str = ""  # why nothing else could be read
 
@@ -194,7 +198,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
 def by_hand(
     item: TableItem,  # as stored beside them
     stored: Mapping[str, str],  # the attributes of 2019 among others
-) -> dict | None:  # an instruction, bound to the item's commit
+) -> dict[str, Any] | None:  # an instruction, bound to the item's commit
     "The instruction in `LastFullLoadDate` and `LastIncrementalFile`, if others wrote them."
     own_progress, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
     last_change = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
@@ -275,7 +279,7 @@ _POSITION_KINDS = {
 _FILE_KINDS = {"path": str, "size": int, "time": _NUMBER}
 
 
-def _must_be(kinds: Mapping, parts: Mapping) -> None:
+def _must_be(kinds: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
     "Raises `TypeError` for a part of the wrong type."
     for name, kind in kinds.items():
         if name in parts and not isinstance(parts[name], kind):
@@ -410,7 +414,7 @@ def _check_op_column(item: TableItem) -> None:
 # %% ../../notebooks/06_state/02_items.ipynb #b6934a15
 def with_settings(
     item: TableItem,
-    changes: Mapping,  # by name; columns as a list or "a,b"
+    changes: Mapping[str, Any],  # by name; columns as a list or "a,b"
 ) -> TableItem:
     "Sets what a person may set; the first key, or `insert_only`, makes a table active."
     if unknown := sorted(set(changes) - set(SETTINGS)):
@@ -444,7 +448,7 @@ def with_position(
     position: Position,
     commit: int,  # the number of the commit that holds this position
     expected: int,  # the number the run had planned from
-    done: Mapping | None = None,  # the instruction that this commit carried out
+    done: Mapping[str, Any] | None = None,  # the instruction that this commit carried out
 ) -> TableItem:
     "Moves a table on, unless another run has."
     # A run that died after it had saved saves the same again.
@@ -463,7 +467,7 @@ def with_position(
 # %% ../../notebooks/06_state/02_items.ipynb #cell-035
 def with_instruction(
     item: TableItem,
-    instruction: Mapping,  # bound to the item's commit, unless it names one
+    instruction: Mapping[str, Any],  # bound to the item's commit, unless it names one
 ) -> TableItem:
     "Stores an instruction for the next pass; a later one replaces an earlier one."
     if (item.instruction or {}).get("kind") == Instruct.ADOPT and instruction.get("kind") != Instruct.RELOAD:
@@ -504,7 +508,7 @@ STATUS_FIELDS = (
 
 def with_status(
     item: TableItem,
-    status: Mapping,  # some of `STATUS_FIELDS`
+    status: Mapping[str, Any],  # some of `STATUS_FIELDS`
 ) -> TableItem:
     "Keeps the status of a run; refuses fields that the state does not know."
     if unknown := sorted(set(status) - set(STATUS_FIELDS)):
@@ -575,13 +579,13 @@ class State(_Store, Protocol):
         position: Position,
         commit: int,
         expected_commit: int,
-        done: Mapping | None = None,
+        done: Mapping[str, Any] | None = None,
         lease: Lease | None = None,
     ) -> None:
         "Moves a table on; see `with_position`. With a lease only while that is ours, else `LeaseLost`."
         self.change(table, lambda item: with_position(item, position, commit, expected_commit, done), lease=lease)
 
-    def instruct(self, table: TableRef, instruction: Mapping) -> TableItem:
+    def instruct(self, table: TableRef, instruction: Mapping[str, Any]) -> TableItem:
         "The item as stored; see `with_instruction`."
         return self.change(table, lambda item: with_instruction(item, instruction))
 
@@ -589,11 +593,11 @@ class State(_Store, Protocol):
         "Removes what is obsolete; see `without_instruction`."
         self.change(table, lambda item: without_instruction(item, commit))
 
-    def intent(self, table: TableRef, intent: dict | None) -> None:
+    def intent(self, table: TableRef, intent: dict[str, Any] | None) -> None:
         "Keeps what a run is about to commit, for the run that recovers after it."
         self.change(table, lambda item: replace(item, intent=intent))
 
-    def note_run(self, table: TableRef, status: Mapping) -> TableItem:
+    def note_run(self, table: TableRef, status: Mapping[str, Any]) -> TableItem:
         "The item as stored, a new one if need be; see `with_status`."
         return self.change(table, lambda item: with_status(item, status), create=True)
 

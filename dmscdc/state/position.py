@@ -40,9 +40,13 @@ class Position:
     applied: tuple[int, int] | None = None  # tally of all change files on top of the load; None: never counted
     sequence: str | None = field(default=None, compare=False)  # the highest that was applied; "": changes had none
     absent: tuple[str, ...] = field(default=(), compare=False)  # columns that change files no longer have
-    csv: dict | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
-    aside: dict | None = field(default=None, compare=False)  # files with rows put aside, see `changes.quarantine`
-    redone: dict = field(default_factory=dict, compare=False)  # files that were read again, see `read_again`
+    csv: dict[str, Any] | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
+    aside: dict[str, Any] | None = field(
+        default=None, compare=False
+    )  # files with rows put aside, see `changes.quarantine`
+    redone: dict[str, Any] = field(
+        default_factory=dict[str, Any], compare=False
+    )  # files that were read again, see `read_again`
     emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it stands, instead of its load
     emptied_sequence: str = field(default="", compare=False)  # of that row; "": it has none, or rows contradict it
     loaded_sequence: str = field(default="", compare=False)  # the highest of the changes that its load made obsolete
@@ -58,10 +62,10 @@ class Position:
     def __str__(self) -> str:
         return _in_words(self)
 
-    def to_json(self) -> dict:  # of plain JSON values, at most 64 KB as text
+    def to_json(self) -> dict[str, Any]:  # of plain JSON values, at most 64 KB as text
         return {**_frame(fitted := fit_window(self)), "window": pack_names(fitted.window)}
 
-    def to_commit(self) -> dict:  # of plain JSON values
+    def to_commit(self) -> dict[str, Any]:  # of plain JSON values
         "The same, with the parts that only lake commits keep: the sequence, absent columns, how CSV is read, bad rows."
         commit_parts = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv, "aside": self.aside}
         return {
@@ -137,7 +141,7 @@ def unpack_names(
 _OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but not in copies of a position
 
 
-def _frame(position: Position) -> dict:
+def _frame(position: Position) -> dict[str, Any]:
     "A position as JSON, without its window."
     plain = {name: getattr(position, name) for name in Position.__dataclass_fields__ if name not in _OF_COMMITS}
     for name in ("redone", "emptied", "emptied_sequence", "loaded_sequence"):
@@ -152,7 +156,7 @@ def _frame(position: Position) -> dict:
     }
 
 # %% ../../notebooks/06_state/01_position.ipynb #0c30429f
-def _fields(data: Mapping) -> dict:
+def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     "The parts of a position from its JSON, without unknown ones."
     fields = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
     parts: dict[str, Any] = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
@@ -321,7 +325,7 @@ class Reload(Word):
     SUPERSEDE = "supersede"  # none of those that are applied: the load has them
 
 # %% ../../notebooks/06_state/01_position.ipynb #5c139d93
-def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dictionary
+def check_instruction(instruction: Mapping[str, Any]) -> dict[str, Any]:  # the same, as a plain dictionary
     "Refuses an instruction that no plan could carry out."
     checked, kind = dict(instruction), instruction.get("kind")
     if kind not in list(Instruct):
@@ -341,9 +345,9 @@ def check_instruction(instruction: Mapping) -> dict:  # the same, as a plain dic
 # %% ../../notebooks/06_state/01_position.ipynb #cell-037
 def instruction_for(
     table: TableRef,
-    instruction: Mapping | None,
+    instruction: Mapping[str, Any] | None,
     commit: int | None,  # the table's newest
-) -> tuple[dict | None, tuple[str, ...]]:
+) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     "The instruction if it is meant for this commit, else a note."
     if instruction is None:
         return None, ()
@@ -359,7 +363,7 @@ def instruction_for(
 # %% ../../notebooks/06_state/01_position.ipynb #cell-040
 def take_over(
     listing: Listing,
-    adoption: Mapping,  # an instruction of kind `adopt`: load, last
+    adoption: Mapping[str, Any],  # an instruction of kind `adopt`: load, last
     now: float,  # when it was listed, epoch seconds
 ) -> Position:
     "The position of a table that the 2019 solution has loaded: all change files up to its last one are applied."

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ..errors import StateUnusable
 from ..landing.files import TableRef
@@ -148,7 +149,7 @@ where name = :name and owner = :owner and fence = :fence"""
 _GIVE = "update leases set owner = '', expiry = 0 where name = :name and owner = :owner and fence = :fence"
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #d2773f87
-def _values(lease: Lease, expiry: float = 0.0) -> dict:
+def _values(lease: Lease, expiry: float = 0.0) -> dict[str, Any]:
     return {"name": str(lease.table), "owner": lease.owner, "fence": lease.fence, "expiry": expiry}
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #bf1104ef

@@ -116,7 +116,7 @@ def test_as_of_shows_writes_and_answers_machines(dmscdc, tmp_path):
 
 def test_as_of_a_commit_and_wrong_questions(dmscdc, lake):
     told = json.loads(dmscdc("as-of", "shop.item", "--commit", str(commit_with(lake, 3)), "--json"))
-    assert [row["name"] for row in told["first"]] == ["third", "new", "load"] and told["position"].startswith(
+    assert [row["name"] for row in told["first"]] == ["third", "load", "new"] and told["position"].startswith(
         f"commit {commit_with(lake, 3)}: load 1"
     )
     for words, said in (

@@ -47,8 +47,8 @@ class LakeFile:
     aside: str  # where its writer put it, below aside/
     rows: int
     bytes: int
-    low: tuple = ()  # the smallest value of each key column, as JSON knows it; None where it is not known
-    high: tuple = ()  # the largest
+    low: tuple[Any, ...] = ()  # the smallest value of each key column, as JSON knows it; None where it is not known
+    high: tuple[Any, ...] = ()  # the largest
     values: tuple[str | None, ...] = ()  # the partition's values, as text; None for null
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-017

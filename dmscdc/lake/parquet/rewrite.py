@@ -56,8 +56,8 @@ class Unit:
     names: tuple[str, ...] = ()  # what the journal calls them
     folder: str = ""  # partition folders below the table, "" without partitions
     values: tuple[str | None, ...] = ()  # the partition's values as text
-    low: tuple = ()  # the smallest value of each key column, None where unknown
-    high: tuple = ()  # the largest
+    low: tuple[Any, ...] = ()  # the smallest value of each key column, None where unknown
+    high: tuple[Any, ...] = ()  # the largest
     force: bool = False  # write even if no row changes: columns changed, or small files are merged
     rows: tuple[int, ...] = ()  # of each file by the journal; () if unknown
     sizes: tuple[int, ...] = ()  # bytes of each file, likewise

@@ -176,8 +176,8 @@ SMALL = 0.25  # a file below this part of the target size is small
 MANY = 8  # so many small ones are merged
 
 
-def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[tuple, list[LakeFile]]:
-    folders: dict[tuple, list[LakeFile]] = {}
+def _small_by_folder(files: Iterable[LakeFile], target_bytes: int) -> dict[tuple[Any, ...], list[LakeFile]]:
+    folders: dict[tuple[Any, ...], list[LakeFile]] = {}
     for file in files:
         if file.bytes < SMALL * target_bytes:  # other programs may give two partitions one folder
             folders.setdefault((file.name.rpartition("/")[0], file.values), []).append(file)
