@@ -142,7 +142,7 @@ def init(
         check_format(settings["format"])
     show_line(f"wrote {write_config(folder, **settings)}")
     try:
-        _show_plan(read_config(folder))
+        _show_plan(read_config(folder), is_first=True)
     except (DmscdcError, OSError) as error:  # the settings are written, and the plan is only looked at
         show_line(f"there is no plan yet: {error}. Next: dmscdc plan")
 
@@ -225,6 +225,7 @@ def _show_plan(
     config: Config,
     only: Sequence[str] = (),  # schema.table; all where there are none
     json: bool = False,
+    is_first: bool = False,  # right after `init`: that there is no state is no news
 ) -> int:  # the exit code
     "Print what a pass would do."
     from dmscdc.service.status import pending_column_changes, read_statuses, status_row
@@ -244,8 +245,7 @@ def _show_plan(
         ]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])
         _show_people([row for row, status in zip(rows, statuses) if status.suggestion])
-        if any(row["state"] != "waiting" for row in rows):  # else the lines above say how it begins
-            _show_lines(unplanned)
+        _show_lines([] if is_first else unplanned)
     _show_lines(unread, sys.stderr)
     return 3 if unread or any(row["verdict"] in TROUBLE for row in rows) else 0
 
@@ -364,8 +364,7 @@ def status(
         compared = any(row["proof"] for row in rows)
         show_table(rows, _COLUMNS if compared else _COLUMNS[:-1])
         _show_people(rows)
-        if any(row["state"] != "waiting" for row in rows):  # else the lines above say how it begins
-            _show_lines(unplanned)
+        _show_lines(unplanned)
     _show_lines(unread, sys.stderr)
     raise typer.Exit(3 if unread or any(map(_needs_somebody, rows)) else 0)
 

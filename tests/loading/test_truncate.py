@@ -122,7 +122,7 @@ def test_a_table_without_a_key_loses_its_rows_too_and_a_truncate_that_comes_late
     one.changes(3, [T])
     assert one.go().verdict == "nothing" and rows(one) == [(3, "bed"), (3, "bed")]  # from before the other one
     one.changes(6, [("I", 4, "rug")]).go()
-    one.removed_rows(closed(3)).changes("20181215-100005500", [T, ("I", 5, "mat")])
+    one.gone(closed(3)).changes("20181215-100005500", [T, ("I", 5, "mat")])
     refused = one.go()
     assert refused.verdict == "refused" and "came late" in refused.words and "--reload" in refused.words and len(rows(one)) == 3
 
