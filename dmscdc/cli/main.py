@@ -188,7 +188,7 @@ def _show_people(
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
             console().print(f"{row['table']}: {words}{retry}", markup=False)
     if sum(row["needs"] == "key" and bool(row["suggested"]) for row in rows) > 1:
-        console().print("To take all the suggested keys: dmscdc table set --suggested", markup=False)
+        console().print("All of these keys at once: dmscdc table set --suggested", markup=False)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #22963b56
 def _in_sentences(words: Sequence[str]) -> list[str]:

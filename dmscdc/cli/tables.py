@@ -291,26 +291,33 @@ def _merged_csv(
     return {**merged, **(typed if pairs else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
-_SUGGESTED = "Take the keys that `dmscdc plan` suggests: of TABLE, or of every table that waits for its key"
+_SUGGESTED = "Show the keys that the data suggests, of TABLE or of all tables that wait for one; --yes sets them"
 
 
 def _set_suggested(
     config: Config,
     table: str | None,  # schema.table; None: every table
+    yes: bool,  # set them; else only show
 ) -> None:
-    "Show the suggested keys and what they rest on, then set them; who waits on is named. Raises `UnknownTable`."
+    "Show the suggested keys and what they rest on, and set them. Raises `UnknownTable`."
     from dmscdc.service.status import read_statuses
 
     waiting = [one for one in read_statuses(config, [table] if table else ()) if one.state == "waiting"]
     chosen = {one.table: one.suggestion for one in waiting if one.suggestion and one.suggestion.key}
     rows = [{"table": ref, "key": suggestion.key, "because": suggestion.words} for ref, suggestion in chosen.items()]
     show_table(rows, ["table", "key", "because"])
-    state = open_state(config.state, config.landing)
-    for ref, suggestion in chosen.items():
-        state.put_settings(ref, key=suggestion.key)
-    left = [str(status.table) for status in waiting if status.table not in chosen]
-    words = f"{count(len(chosen), 'key')} set. Next: dmscdc pass" if chosen else "No table waits for a suggested key."
-    show_line(words + (f" Still without a key: {some(left)}, see dmscdc plan" if left else ""))
+    if left := [str(status.table) for status in waiting if status.table not in chosen]:
+        show_line(f"No key is suggested for {some(left)}: see dmscdc plan")
+    if not chosen:
+        show_line("No table waits for a suggested key.")
+    elif not yes:  # a few rows differ in many columns by chance, and a wrong key makes a wrong table
+        command = "dmscdc table set " + (f"{for_shell(table)} " if table else "")
+        show_line(f"Nothing is set yet. If these columns identify rows: {command}--suggested --yes")
+    else:
+        state = open_state(config.state, config.landing)
+        for ref, suggestion in chosen.items():
+            state.put_settings(ref, key=suggestion.key)
+        show_line(f"{count(len(chosen), 'key')} set. Next: dmscdc pass")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #0a7ab5b3
 @tables.command("set", epilog="Example: dmscdc table set sampledb.product --key id")
@@ -319,6 +326,7 @@ def table_set(
     config: Config,
     table: Annotated[Optional[str], typer.Argument(metavar="[TABLE]", help="schema.table")] = None,
     suggested: Annotated[bool, typer.Option("--suggested", help=_SUGGESTED)] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Set the suggested keys")] = False,
     key: Annotated[Optional[str], typer.Option(help="Columns that identify a row: a,b")] = None,
     insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: rows are only added")] = False,
     partition: Annotated[Optional[str], typer.Option(help=_LAYOUT)] = None,
@@ -336,12 +344,13 @@ def table_set(
     "Set key, partition and the rest; with --new also before the table was ever seen."
     from dmscdc.spark.formats import check_format
 
+    others = (key, partition, delete, bad_rows, schema_policy, when_gone, reload, duplicates, active, unavailable, csv)
     if suggested:
-        if key or insert_only or new:
-            raise BadSetting("--suggested takes the key from the data: leave out --key, --insert-only and --new")
-        return _set_suggested(config, table)
-    if table is None:
-        raise BadSetting("which table? dmscdc table set TABLE …; only --suggested sets all that wait for a key")
+        if insert_only or new or any(value is not None for value in others):
+            raise BadSetting("--suggested is about keys alone: set the rest for each table, without --suggested")
+        return _set_suggested(config, table, yes)
+    if table is None or yes:
+        raise BadSetting("which table? dmscdc table set TABLE …; --suggested is about all that wait for a key")
     options = {
         "key": key,
         "insert_only": insert_only or None,

@@ -131,7 +131,10 @@ OLD_NAMES = {"settle": "quiet_period"}  # of 0.1: they are understood until 2.0
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    "Settings by today's names."
+    "Settings by today's names. Raises `ConfigError` where one is given by both of its names."
+    if twice := [name for name in settings if OLD_NAMES.get(name) in settings]:
+        old = twice[0]
+        raise ConfigError(f"{old} is the old name of {OLD_NAMES[old]}, and both are set: leave out {old}")
     return {OLD_NAMES.get(name, name): value for name, value in settings.items()}
 
 # %% ../../notebooks/13_service/01_config.ipynb #043ce463

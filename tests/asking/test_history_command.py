@@ -213,10 +213,10 @@ def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path)
             NOTEBOOK, tmp_path / f"{number}.ipynb", {"folder": str(shop), "table": "shop.item", "key": key}, progress_bar=False
         )
         cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
-        value_text = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
-        assert "[]" not in value_text and any(
-            words in " ".join(value_text) for words in ("None of the files read names this key.", "No row ever had these values.")
-        ), value_text
+        printed = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
+        assert "[]" not in printed and any(
+            words in " ".join(printed) for words in ("None of the files read names this key.", "No row ever had these values.")
+        ), printed
 
 
 def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake(tmp_path, spark):

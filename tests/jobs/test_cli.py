@@ -85,13 +85,16 @@ def test_init_ends_with_the_plan_and_all_suggested_keys_are_taken_at_once(tmp_pa
     said = dmscdc("init", "--landing", "landing", "--lake", "lake").output
     assert "wrote dmscdc.toml" in said and "dmscdc table set sampledb.product --key id" in " ".join(said.split())
     assert "dmscdc table set --suggested" in said
-    one = dmscdc("table", "set", "sampledb.store", "--suggested")
     keys = lambda: {row["table"]: row["key"] for row in json.loads(dmscdc("table", "list", "--json").stdout)}
+    shown = " ".join(dmscdc("table", "set", "--suggested").output.split())
+    assert "25 of 25 values are different" in shown and "dmscdc table set --suggested --yes" in shown and keys() == {}
+    one = dmscdc("table", "set", "sampledb.store", "--suggested", "--yes")
     assert one.exit_code == 0 and keys() == {"sampledb.store": ["id"]}
-    every = " ".join(dmscdc("table", "set", "--suggested").output.split())
-    assert "2 keys set" in every and "Still without a key: sampledb.pair" in every and "25 of 25 values are different" in every
+    every = " ".join(dmscdc("table", "set", "--suggested", "--yes").output.split())
+    assert "2 keys set" in every and "No key is suggested for sampledb.pair" in every
     assert keys() == {f"sampledb.{name}": ["id"] for name in ("store", "product", "productorder")}
-    assert dmscdc("table", "set", "--suggested", "--key", "id").exit_code == dmscdc("table", "set", "--key", "id").exit_code == 2
+    for wrong in (["--suggested", "--key", "id"], ["--suggested", "--partition", "id"], ["--key", "id"], ["sampledb.store", "--yes"]):
+        assert dmscdc("table", "set", *wrong).exit_code == 2, wrong
 
 
 def test_settings_can_be_made_before_the_table_was_ever_seen(tmp_path, dmscdc):

@@ -45,6 +45,8 @@ def test_every_value_that_is_written_is_read_again(landing, lake, runs, workers,
 def test_the_names_of_0_1_are_understood(tmp_path):
     (tmp_path / "dmscdc.toml").write_text('landing = "raw"\nlake = "lake"\nsettle = 7\n')
     assert read_config(tmp_path).quiet_period == 7
+    with pytest.raises(ConfigError, match="settle is the old name of quiet_period, and both are set"):
+        read_config(tmp_path, settle=7, quiet_period=8)
     shop = tmp_path / "shop"
     CliRunner().invoke(app, ["init", "--folder", str(shop), "--landing", "raw", "--lake", "lake", "--settle", "8"])
     assert "\nquiet_period = 8" in (shop / "dmscdc.toml").read_text()
