@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from dmscdc.changes.definition import read_ddl, read_json
@@ -244,3 +246,21 @@ def test_the_command_takes_a_definition_and_its_key_and_shows_both(tmp_path):
         assert code == 2 and expected in said, said
     code, said = dmscdc("table", "columns", "sampledb.product", "--clear")
     assert code == 0 and "has no columns set" in said
+
+
+def test_a_file_of_several_tables_is_taken_as_a_whole_and_the_source_of_the_settings_says_its_dialect(tmp_path):
+    from typer.testing import CliRunner
+
+    from dmscdc.cli.main import app
+
+    run = lambda *words: CliRunner().invoke(app, [*words, "--folder", str(tmp_path)])
+    for table in ("item", "sale"):
+        (tmp_path / "landing" / "shop" / table).mkdir(parents=True)
+        (tmp_path / "landing" / "shop" / table / "LOAD00000001.csv").write_text("1,2018-12-15 10:00:00\n")
+    (tmp_path / "shop.sql").write_text("create table item (id int primary key, made date); create table sale (id int primary key, made timestamp);")
+    run("init", "--landing", "landing", "--lake", "lake")
+    refused = run("table", "columns", "--ddl", str(tmp_path / "shop.sql"))
+    assert refused.exit_code == 2 and "shop.sale: column made has a type that differs" in " ".join(refused.output.split())
+    assert run("table", "list", "--json").stdout.strip() == "[]"
+    taken = run("table", "columns", "--ddl", str(tmp_path / "shop.sql"), "--source", "postgresql://reader@localhost/shop")
+    assert taken.exit_code == 0 and {row["table"] for row in json.loads(run("table", "list", "--json").stdout)} == {"shop.item", "shop.sale"}
