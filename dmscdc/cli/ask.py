@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['typed_key', 'without_pandas', 'lake_table_of', 'lost_sentences', 'read_how', 'lives', 'lives_where',
            'key_or_conditions', 'history', 'TableQuestion', 'question_of', 'refusals', 'answering', 'answer_as_of',
-           'in_key_order', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
+           'in_key_order', 'order_of', 'as_of_command', 'after_lake', 'feed_command', 'scd2_command']
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-007
 def typed_key(
@@ -427,8 +427,16 @@ def in_key_order(
     if not isinstance(rows, pa.Table):
         return rows
     with suppress(pa.ArrowNotImplementedError):  # a type that has no order
-        return rows.sort_by([(name, "ascending") for name in key or ("_cdc_file", "_cdc_row")])
+        return rows.sort_by([(name, "ascending") for name in order_of(rows.column_names, key)])
     return rows
+
+# %% ../../notebooks/17_cli/05_ask.ipynb #0ae35e2c
+def order_of(
+    columns: Sequence[str],  # of the rows, which may be from before the key got another name
+    key: Sequence[str],
+) -> Sequence[str]:
+    "The columns by which rows are shown: those of the key, or else the place in the files."
+    return key if key and set(key) <= set(columns) else ("_cdc_file", "_cdc_row")
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #008ffb88
 def _answer_whole(
@@ -501,7 +509,7 @@ def _first_of_spark(rows: DataFrame, key: Sequence[str]) -> list[dict[str, str |
     times = {
         column: F.col(quoted(column)).cast("string") for column, kind in rows.dtypes if kind.startswith("timestamp")
     }
-    head = rows.orderBy(*[quoted(name) for name in key or ("_cdc_file", "_cdc_row")]).limit(20)
+    head = rows.orderBy(*[quoted(name) for name in order_of(rows.columns, key)]).limit(20)
     first = (head.withColumns(times) if times else head).collect()  # some are none in Python
     return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in first]
 
