@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'BEFORE_IMAGE', 'NOT_UTF8', 'SEQUENCE', 'ChangeFiles',
-           'hide_emptied', 'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted', 'lake_value',
-           'logs', 'read_group', 'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of', 'is_sequence',
-           'digits_in', 'proves', 'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence', 'sequence_column',
-           'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
+__all__ = ['NAME', 'GROUP', 'KIND', 'MOVE', 'RUN', 'OPS', 'ColumnGroups', 'BEFORE_IMAGE', 'NOT_UTF8', 'SEQUENCE', 'STAMP',
+           'ChangeFiles', 'hide_emptied', 'before_images', 'images_of_all', 'added_column', 'change_files', 'quoted',
+           'lake_value', 'logs', 'read_group', 'row_in', 'read_changes', 'refuse_lost', 'sequence_span', 'digits_of',
+           'is_sequence', 'digits_in', 'proves', 'first_texts', 'not_loaded', 'is_text', 'may_hold_sequence',
+           'sequence_column', 'useless_sequence', 'odd_sequence', 'check_key', 'check_ops']
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cell-007
 NAME, GROUP, KIND = "_cdc_name", "_cdc_group", "_cdc_kind"  # base name; group of files; new, late or again
@@ -400,6 +400,7 @@ def refuse_lost(
 
 # %% ../../notebooks/05_changes/03_read.ipynb #cf8b8eb5
 SEQUENCE = r"^[0-9]{35}$"
+STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
 # DMS may lag, or start in the past; DatePartitionTimezone shifts names by up to fourteen hours.
 _BEHIND, _AHEAD = timedelta(days=92), timedelta(days=1)  # commit time relative to the time in the file's name
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from json import dumps
@@ -18,9 +18,12 @@ import typer
 
 from .ask import answering, question_of, typed_key, without_pandas
 from .options import Json, Name, console, show_json, show_line, show_table, typed_moment, with_config
-from ..errors import BadKey, ConfigError, UnknownTable
+from .runs import find_run
+from ..errors import BadKey, BadSetting, ConfigError, UnknownTable
 from ..landing.files import for_shell
 from ..load.arrivals import count
+from ..runs.log import records
+from ..runs.store import open_run_store
 from ..service.config import Config
 from ..spark.session import own_python
 
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from dmscdc.history.row import RowLife
 
 # %% auto #0
-__all__ = ['changes_of', 'changes_command', 'rows_with', 'find_command', 'life_of', 'blame_command', 'lake_notebook',
-           'lab_command']
+__all__ = ['changes_of', 'applied_by', 'changes_command', 'rows_with', 'find_command', 'life_of', 'blame_command',
+           'lake_notebook', 'lab_command']
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #44e40eff
 def changes_of(
@@ -40,13 +43,17 @@ def changes_of(
     until: datetime | None = None,
     op: str = "",  # of these only: D, or I,U; "": all
     column: str = "",  # only changes that gave it another value
+    paths: Collection[str] = (),  # only changes of these files; (): of all
 ) -> tuple[list[TableChange], tuple[str, ...]]:  # and what they lack, in sentences
     "The changes of a table in a time. Raises `BadKey`, `NoPast`, `Unreadable`."
-    from dmscdc.history.questions import changes_between, closed_between, notes
+    from dmscdc.history.questions import changes_in, closed_between, notes
 
     asked_of = question_of(config, table)
     changelog, key = asked_of.past(), asked_of.key
-    changes = changes_between(changelog, key, since, until)
+    files = [file for file in closed_between(changelog, since, until) if not paths or file.path in paths]
+    if paths and not files:
+        return [], (f"{table}: the files of that run are no longer in landing or archive",)
+    changes = changes_in(changelog, key, files)
     ops = {name.strip().upper() for name in op.split(",") if name.strip()}
     if odd := sorted(ops - {"I", "U", "D"}):
         raise BadKey(f"an operation is I, U or D, several with commas between them: --op I,U; not {', '.join(odd)}")
@@ -58,7 +65,25 @@ def changes_of(
         raise BadKey(f"{table}: no change carries the column {column}")
     chosen = [change for change in changes if not ops or change.step.op in ops]
     chosen = [change for change in chosen if not column or any(cell.column == column for cell in change.step.cells)]
-    return chosen, notes(changelog, key, closed_between(changelog, since, until))
+    return chosen, notes(changelog, key, files)
+
+# %% ../../notebooks/17_cli/11_questions.ipynb #b61f0d11
+def applied_by(
+    config: Config,
+    table: str,  # schema.table
+    run: str,  # its id, or the beginning of it
+) -> list[str]:  # paths below the table's folder
+    "The change files that a run has applied. Raises `BadSetting`."
+    line = find_run(config, run)
+    if line["table"] != table:
+        raise BadSetting(
+            f"run {line['run']} is about {line['table'] or line['job']}, not about {table}: dmscdc runs list"
+        )
+    processed = records(open_run_store(config.runs).get(line["notebook"])).get("processed") or {}
+    paths = [file["path"] for file in processed.get("files") or () if file["kind"] != "load"]
+    if not paths:
+        raise BadSetting(f"run {line['run']} has applied no change file: dmscdc runs show {line['run']}")
+    return paths
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #01214dc6
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"
@@ -74,10 +99,11 @@ def changes_command(
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes of files closed up to then")] = None,
     between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="Both at once")] = None,
+    run: Annotated[str, typer.Option(metavar="ID", help="Only changes of the files that this run has applied")] = "",
     op: Annotated[str, typer.Option(help=_OP)] = "",
     column: Annotated[str, typer.Option(help=_COLUMN)] = "",
     top: Annotated[str, typer.Option(help=_TOP)] = "",
-    limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Lines that are shown; 0: all")] = 20,
     json: Json = False,
 ) -> None:
     "What changed in a table: each change with the columns that differ, in the order of the files. No Spark."
@@ -89,11 +115,13 @@ def changes_command(
         raise ValueError(f"--top is keys or columns, not {top!r}")
     if between and (since or until):
         raise ValueError("give --between, or --since and --until, not both")
+    paths = applied_by(config, table, run) if run else ()
     begin, end = (typed_moment(text)[0] if text else None for text in between or (since, until))
     if top == "keys" and not question_of(config, table).key:
         raise BadKey(f"{table} has no key, so no key can be the most changed; --top columns counts columns")
     with answering(table):
-        changes, words = changes_of(config, table, begin, end, op, column)
+        changes, words = changes_of(config, table, begin, end, op, column, paths)
+    limit = limit or len(changes)
     if top:
         counted = most_changed(changes, top)
         name = top.removesuffix("s")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dmscdc.changes.read import (
+    STAMP,
     ChangeFiles,
     check_key,
     digits_of,
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['SEQUENCE_IN_PLACE', 'STAMP', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'TRUNCATE', 'NO_INSERT', 'NO_EQUAL', 'CommitClock',
-           'clock_of', 'committed_at', 'AsOf', 'not_applied', 'position_words', 'answer']
+__all__ = ['SEQUENCE_IN_PLACE', 'UNREADABLE', 'NO_OP', 'NO_KEY', 'TRUNCATE', 'NO_INSERT', 'NO_EQUAL', 'CommitClock', 'clock_of',
+           'committed_at', 'AsOf', 'not_applied', 'position_words', 'answer']
 
 # %% ../../notebooks/10_history/06_clock.ipynb #ce8a74bd
 SEQUENCE_IN_PLACE = r"^[0-9]+/1/([0-9]{35})/"  # where a change stands in a table, if its sequence orders it
-STAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?$"  # as DMS writes a commit time
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_between', 'notes', 'closed_between', 'most_changed', 'change_lines',
+__all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_in', 'notes', 'closed_between', 'most_changed', 'change_lines',
            'change_plain', 'Condition', 'condition_of', 'conditions_of', 'matches', 'rows_where', 'FoundRow',
            'find_rows', 'found_lines', 'blame', 'blame_lines']
 
@@ -69,14 +69,12 @@ def _steps_without_key(
             yield {column: value for column, value in values.items() if value is not None}, step
 
 # %% ../../notebooks/10_history/15_questions.ipynb #39d20fcb
-def changes_between(
+def changes_in(
     changelog: Changelog,
     key: Sequence[str],
-    since: datetime | None = None,  # UTC; None: from the first change file on
-    until: datetime | None = None,  # UTC; None: to the last
+    files: Sequence[RawFile],  # change files, in order
 ) -> list[TableChange]:  # in the order of files and rows
-    "What the change files closed in a time have done to rows; without a key by all values. Raises `Unreadable`."
-    files = closed_between(changelog, since, until)
+    "What change files have done to rows; without a key by all values. Raises `Unreadable`."
     if not key:
         steps = _steps_without_key(changelog, files, changelog_files(changelog, key=key))
         return [TableChange({}, step) for _, step in steps if step.op in OPS]

@@ -17,7 +17,7 @@ from .row import same
 from .small import is_small_table
 from .small_feed import feed_between
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
-from ..lake.table import NEW, SAMPLE, open_lake, shown_row
+from ..lake.table import SAMPLE, open_lake, origin_of, shown_row
 from ..landing.files import TableRef
 from ..state.position import Position
 from ..state.registry import open_state
@@ -33,29 +33,37 @@ def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str,
     columns = [[python_value(value) for value in rows[name]] for name in names]
     return zip(rows[CHANGE_TYPE].to_pylist(), (dict(zip(names, values)) for values in zip(*columns)))
 
+# %% ../../notebooks/10_history/16_sample.ipynb #5a3e1c07
+def _origin(kind: str, after: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:  # of `origin_of`
+    "Where a change comes from. A feed shows the row that a deletion removed, whose own facts are those of an older change."
+    columns = [] if kind == "delete" else names
+    time = after[COMMIT_TIME]
+    return {**origin_of(after, columns), "at": f"{time:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") if time else ""}
+
 # %% ../../notebooks/10_history/16_sample.ipynb #f70de0c9
 def changed_sample(
     changelog: Changelog,  # of the table, with the lake's position
     key: Sequence[str],  # () for a table that only gets inserts
     paths: Iterable[str],  # change files that the run has applied
-    limit: int = SAMPLE,  # rows; at most `NEW` of them new
+    limit: int = SAMPLE,  # rows
 ) -> list[dict[str, Any]]:  # of `shown_row`
-    "The first rows that a run has changed, in the order of their last changes."
+    "Rows that a run has changed: those that had a row before come first, in the order of their last changes."
     position = changelog.position or Position()
     line = held_by(changelog, position)
     # what the run has applied is new for a reader who stood before it
     seen_paths = frozenset(file.path for file in line.changes) - frozenset(paths)
     rows: pa.Table = feed_between(Span(line, seen_paths, False, position), key, limit=_KEYS * limit).rows
-    names = [name for name in rows.column_names if name not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
+    names = [name for name in rows.column_names if name not in (CHANGE_TYPE, PLACE)]
+    source = [name for name in names if name not in (COMMIT_TIME, FILE, ROW)]
     shown_rows = []
     images = _rows(rows, names)
     for kind, before in images:
         after = next(images)[1] if kind == "update_preimage" else before
-        differing = [name for name in names if after is before or not same(before[name], after[name])]
-        shown_rows.append(shown_row(_KINDS[kind], before, after, differing, key))
-    # new rows alone would fill the sample
-    new = [number for number, row in enumerate(shown_rows) if row["what"] == "inserted"]
-    return [row for number, row in enumerate(shown_rows) if number not in new[NEW:]][:limit]
+        differing = [name for name in source if after is before or not same(before[name], after[name])]
+        origin = _origin(kind, after, source)
+        shown_rows.append(shown_row(_KINDS[kind], before, after, differing, key, origin))
+    # new rows alone would fill the sample, and their values are in the table
+    return sorted(shown_rows, key=lambda row: row["what"] == "inserted")[:limit]
 
 
 _KEYS = 4  # keys that are looked up for each row that is shown: some are as they were

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..changes.schema import NO_OP, OP, OURS, Column, Footer, Schema
+from ..changes.read import STAMP, digits_of, is_sequence
+from ..changes.schema import FILE, NO_OP, OP, OURS, ROW, Column, Footer, Schema
 from ..errors import Refused
 from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
     from dmscdc.state.items import TableItem
 
 # %% auto #0
-__all__ = ['VERSIONS', 'SAMPLE', 'NEW', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out',
-           'set_otherwise', 'CommitMetrics', 'PendingCommit', 'shown_row', 'lake_columns', 'stored_columns',
+__all__ = ['VERSIONS', 'SAMPLE', 'SHOWN', 'IN_CATALOG', 'Commit', 'Transaction', 'check_mirror', 'laid_out', 'set_otherwise',
+           'CommitMetrics', 'PendingCommit', 'origin_of', 'shown_row', 'lake_columns', 'stored_columns',
            'frame_as_stored', 'frame_from_stored', 'to_facts', 'check_kinds', 'from_facts', 'Stopwatch', 'version_of',
            'versions', 'LoadFiles', 'PlainFile', 'MaintenancePlan', 'LakeReader', 'LakeTable', 'open_table',
            'open_lake']
@@ -166,7 +168,7 @@ class PendingCommit(Protocol):
         "Make it the newest commit. Raises `CommitConflict` if another commit has taken its number."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #9e6d40f0
-SAMPLE, NEW = 50, 10  # changed rows that a report shows; new rows among them, which have no before
+SAMPLE = 50  # changed rows that a report shows
 SHOWN = 20  # columns of a row
 
 
@@ -174,18 +176,47 @@ def _text(value: Any) -> str | None:
     "A value as it is shown."
     return None if value is None else str(value.hex() if isinstance(value, bytes) else value)[:100]
 
+# %% ../../notebooks/07_lake/01_table.ipynb #8dbb2ecf
+_HEADERS = "AR_H_"  # begin the names under which DMS gives facts about a change, such as AR_H_USER
+
+
+def origin_of(
+    change: Mapping[str, Any],  # a row of the lake or of a batch, as its last change has written it
+    names: Sequence[str],  # columns of the source, in their order
+) -> dict[str, Any]:  # file; row, from 1; at: when the source committed it, UTC, ""; facts: name and value of each
+    "Where a row's last change lies in the files, when the source made it, and what the task adds about it."
+    file = change.get(FILE) or ""
+    names = [name for name in names if name not in (OP, FILE, ROW)]
+    facts = [[name, _text(change.get(name))] for name in names if name.upper().startswith(_HEADERS)]
+    stamp = change.get(names[0]) if names else None  # DMS writes its timestamp column before all others
+    times = [stamp[:26].rstrip("0").rstrip(".")] if isinstance(stamp, str) and re.match(STAMP, stamp) else []
+    base_name = file.rpartition("/")[2]
+    is_load = "#" in base_name  # its times are those of the copy
+    for name in () if is_load else names:
+        if is_sequence(change.get(name), name, base_name):
+            digits = digits_of(change[name])
+            times.append(f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}")
+    row = change.get(ROW)
+    return {
+        "file": file,
+        "row": None if row is None else int(row) + 1,
+        "at": "" if is_load or not times else times[0],
+        "facts": [fact for fact in facts if fact[1]],
+    }
+
 # %% ../../notebooks/07_lake/01_table.ipynb #3a9cf354
 def shown_row(
     kind: str,  # inserted, updated, deleted
     before: Mapping[str, Any],  # the row before; of a new row itself
     after: Mapping[str, Any],  # the row afterwards; of a removed row itself
-    names: Sequence[str],  # of the columns that are told
+    names: Sequence[str],  # of the columns that are shown
     key: Sequence[str],
-) -> dict[str, Any]:  # what; key: name and value of each column; cells: name, before, after
-    "A changed row."
+    origin: Mapping[str, Any],  # of `origin_of`
+) -> dict[str, Any]:  # what; key: name and value of each column; cells: name, before, after; and its origin
+    "A changed row, as a report keeps it."
     sides = [None if kind == "inserted" else before, None if kind == "deleted" else after]
     cells = [[name, *[None if side is None else _text(side.get(name)) for side in sides]] for name in names[:SHOWN]]
-    return {"what": kind, "key": [[name, _text(before.get(name))] for name in key], "cells": cells}
+    return {"what": kind, "key": [[name, _text(before.get(name))] for name in key], "cells": cells, **origin}
 
 # %% ../../notebooks/07_lake/01_table.ipynb #c45f12d0
 def lake_columns(

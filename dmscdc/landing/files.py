@@ -11,7 +11,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from errno import ENAMETOOLONG
 from itertools import chain
@@ -162,6 +162,7 @@ class RawFile:
     path: str  # below the table's folder, with "/", like "2022/10/23/20221023-013830913.parquet"
     size: int  # bytes
     time: float  # object time: when it was put, epoch seconds
+    etag: str = field(default="", compare=False, repr=False)  # that a bucket gives for its content; "" in a folder
 
     name = property(lambda self: self.path.rpartition("/")[2], doc="Base name.")
     folder = property(lambda self: self.path.rpartition("/")[0], doc="Folders between table and file.")

@@ -51,7 +51,8 @@ def _raw_files(
     "Objects as files below `start`."
     for item in objects:
         if item["Key"].startswith(start) and not item["Key"].endswith("/"):
-            yield RawFile(item["Key"][len(start) :], item["Size"], _seconds(item["LastModified"]))
+            etag = item.get("ETag", "").strip('"')
+            yield RawFile(item["Key"][len(start) :], item["Size"], _seconds(item["LastModified"]), etag)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #a4f00904
 def _seconds(time: datetime | str) -> float:

@@ -288,7 +288,7 @@ def process_table(
                     catalogued = sync_table(catalog, table_state.lake)
     except Exception as error:
         problem = problem_of(error, source, plan, table_state, committed, run)
-    return processed(plan, table_state, committed, problem, clock, catalogued, mask, bool(opened))
+    return processed(plan, table_state, committed, problem, clock, catalogued, source, mask, bool(opened))
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-036
 def _with_archive(

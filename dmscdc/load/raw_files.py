@@ -107,6 +107,7 @@ def report_files(
     reports = []
     for file, footer in zip(files, footers):
         facts = {"path": file.path, "kind": kinds.get(file.path, "change"), "rows": footer.rows, "bytes": file.size}
+        facts |= {"put": file.time, "checksum": f"etag:{file.etag}" if file.etag else ""}
         if counts and file.path in counts:
             facts["ops"] = list(counts[file.path])
         reports.append(facts)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 
 from ..changes.options import ReadOptions
@@ -24,6 +25,7 @@ from ..landing.layout import column_names
 from .arrivals import Plan, count, union
 from ..state.items import TableItem
 from ..state.position import Position
+from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 # %% auto #0
 __all__ = ['NAMED', 'OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'TableContext', 'WithArchive',
            'LoadResult', 'StagedLoad', 'row_counts', 'balance_of', 'lake_of', 'step_seconds', 'did', 'verdict_of',
-           'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'processed', 'is_too_fine',
-           'average', 'coarser', 'note_too_fine']
+           'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'with_checksums', 'folders_of',
+           'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
 
 # %% ../../notebooks/08_load/03_results.ipynb #a8e7b454
 @dataclass(frozen=True)
@@ -254,7 +256,8 @@ class Processed:
     words: str  # the verdict in a sentence
     command: str  # the one command that runs it again
     plan: Mapping[str, Any]  # kind, sentence, waits, notes
-    files: tuple[Mapping[str, Any], ...] = ()  # path, kind, rows, bytes
+    files: tuple[Mapping[str, Any], ...] = ()  # path, kind, rows, bytes, put (epoch seconds), checksum
+    folders: tuple[str, ...] = ()  # where these files lie
     rows: Mapping[str, int] = field(default_factory=dict)  # see `row_counts`
     schema: tuple[str, ...] = ()  # what changed in the columns
     position: Mapping[str, str] = field(default_factory=dict)  # before, after
@@ -270,6 +273,7 @@ class Processed:
     sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`
     not_applied: tuple[Mapping[str, Any], ...] = ()  # file, row (from 1, None: the whole file), reason; the first NAMED
     losses: tuple[str, ...] = ()  # what the source has and the files have not, a sentence each
+    proof: Mapping[str, Any] = field(default_factory=dict)  # the last comparison with the source before this run
     spark: bool = True  # it has asked for a session of Spark
 
     @property
@@ -366,13 +370,52 @@ def masked(
         return [name, *[None if value is None else HIDDEN for value in values]]
 
     return tuple(
-        {**row, "key": [*map(masked_cell, row["key"])], "cells": [*map(masked_cell, row["cells"])]} for row in rows
+        {**row, **{part: [*map(masked_cell, row[part])] for part in ("key", "cells", "facts") if part in row}}
+        for row in rows
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #faa468c9
 def named(row: SetAside) -> dict[str, Any]:
     "A row that is not applied, without its values, which a report may have to hide."
     return {"file": row.path, "row": None if row.row is None else row.row + 1, "reason": row.reason}
+
+# %% ../../notebooks/08_load/03_results.ipynb #b61f0a22
+_HASHED = 1 << 30  # bytes of files whose checksum a run computes
+
+
+def _sha256(path: str) -> str:  # "" where the file is gone
+    try:
+        with open(path, "rb") as file:
+            return f"sha256:{file_digest(file, 'sha256').hexdigest()}"
+    except OSError:
+        return ""
+
+# %% ../../notebooks/08_load/03_results.ipynb #b61f0a23
+def with_checksums(
+    files: Iterable[Mapping[str, Any]],  # of `report_files`
+    landing: Landing | WithArchive,
+    table: TableRef,
+) -> tuple[dict[str, Any], ...]:  # `checksum` is `sha256:…` or `etag:…`, "" where it is not known
+    "The files of a run with checksums of those that lie in a folder."
+    checked = []
+    left = _HASHED
+    for file in files:
+        url = landing.url(table, file["path"])
+        checksum = file["checksum"]
+        if not checksum and not is_bucket(url) and file["bytes"] <= left:
+            checksum = _sha256(url)
+            left -= file["bytes"]
+        checked.append({**file, "checksum": checksum})
+    return tuple(checked)
+
+# %% ../../notebooks/08_load/03_results.ipynb #b61f0a24
+def folders_of(
+    files: Iterable[Mapping[str, Any]],  # of `report_files`
+    landing: Landing | WithArchive,
+    table: TableRef,
+) -> tuple[str, ...]:  # absolute, or s3://…
+    "The table's folders in landing and archive from which the files were read."
+    return tuple(dict.fromkeys(landing.url(table, file["path"]).removesuffix(file["path"]) for file in files))
 
 # %% ../../notebooks/08_load/03_results.ipynb #5cad1113
 def processed(
@@ -382,6 +425,7 @@ def processed(
     problem: DmscdcError | None,
     clock: Stopwatch,
     catalogued: SyncResult,
+    landing: Landing | WithArchive,
     mask: str = "",  # patterns of columns whose values are not shown
     spark: bool = True,  # a session was asked for
 ) -> Processed:
@@ -389,6 +433,7 @@ def processed(
     head, table = table_state.lake.head() if table_state else None, str(plan.table)
     position = Position.from_json(head.position) if head else None
     loads = [result for result in done if result.has_effect]
+    files = [file for load in loads for file in load.files]
     noted = [note for load in loads for note in load.notes]
     notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *catalogued.notes)
     verdict, words = verdict_of(loads, plan, notes)
@@ -402,7 +447,8 @@ def processed(
         command=f"{Advice.PASS_ONLY(table)}",
         versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
-        files=tuple(file for load in loads for file in load.files),
+        files=with_checksums(files, landing, plan.table),
+        folders=folders_of(files, landing, plan.table),
         rows=row_counts(loads, getattr(problem, "rows", 0)),
         schema=tuple(sentence for load in loads for sentence in load.schema),
         notes=notes,
@@ -417,6 +463,7 @@ def processed(
         sample=masked([row for load in loads for row in load.written.sample], mask),
         not_applied=tuple(named(row) for load in loads for row in load.not_applied)[:NAMED],
         losses=tuple(table_state.item.status.get("losses") or ()) if table_state else (),
+        proof=table_state.item.status.get("proof") or {} if table_state else {},
         spark=spark,
     )
 

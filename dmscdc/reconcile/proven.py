@@ -20,12 +20,13 @@ def mark_after(
     before: Mapping[str, Any],  # what is kept with the table: {} or an earlier result of this function
     proof: Mapping[str, Any],  # of `Proof.to_dict`
     run: str,  # the id of the run that compared
+    report: str = "",  # its report, below the folder of runs; "" for none
 ) -> dict[str, Any]:  # plain values: the last comparison, and the last that found the table equal under `equal`
     "What is kept with a table after a comparison."
     # Of two proofs that end out of order the one that looked later counts.
     if not proof or before.get("at", "") > proof["at"]:
         return dict(before)
-    newest = {name: proof[name] for name in ("at", "commit", "position")} | {"run": run}
+    newest = {name: proof[name] for name in ("at", "commit", "position")} | {"run": run, "report": report}
     equal = newest if proof["verdict"] == Verdict.OK else before.get("equal")
     return {**newest, "verdict": proof["verdict"], "equal": equal}
 
@@ -35,10 +36,11 @@ def keep_proof(
     table: TableRef,
     proof: Mapping[str, Any],  # of `Proof.to_dict`; {} of a run that came to no comparison, which changes nothing
     run: str = "",  # the id of the run that compared
+    report: str = "",  # its report, below the folder of runs
 ) -> None:
     "Keep with a table what a proof has found; a table that the state does not know is left alone."
     if proof and (item := state.get(table)):
-        mark = mark_after(item.status.get("proof") or {}, proof, run)
+        mark = mark_after(item.status.get("proof") or {}, proof, run, report)
         state.note_run(table, {"proof": mark, "losses": list(proof.get("losses", ()))})
 
 # %% ../../notebooks/12_reconcile/05_proven.ipynb #937703fd

@@ -10,11 +10,14 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from getpass import getuser
 from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -24,8 +27,8 @@ from .store import BucketRunStore, RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'from_json', 'value_words', 'table_html', 'record', 'keys_first', 'records',
-           'Run', 'iso', 'path_name', 'new_run', 'run_log_line', 'read_lines', 'end_of_run', 'RunLog', 'store_line',
-           'stored_run', 'run_log_lines', 'rebuild']
+           'Run', 'iso', 'path_name', 'started_by', 'new_run', 'run_log_line', 'read_lines', 'end_of_run', 'RunLog',
+           'store_line', 'stored_run', 'run_log_lines', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -166,6 +169,7 @@ class Run:
     notebook: Path | str  # the executed notebook; s3://… where it lies in a bucket
     html: Path | str  # the page of the same name
     records: dict[str, Any] = field(default_factory=dict)  # what the job recorded
+    by: str = ""  # who started it: user, host, and from where; "" where it is not known
 
     @property
     def exit_code(self) -> int:
@@ -192,6 +196,28 @@ def path_name(
         return name
     return f"{re.sub('%.?$', '', name[: _LONGEST - 13])}~{sha256(table.encode()).hexdigest()[:12]}"
 
+# %% ../../notebooks/09_runs/02_log.ipynb #b61f0b12
+_STARTERS = {  # a variable that a scheduler sets for what it starts -> its name
+    "AIRFLOW_CTX_DAG_ID": "Airflow",
+    "AWS_BATCH_JOB_ID": "AWS Batch",
+    "ECS_CONTAINER_METADATA_URI_V4": "Amazon ECS",
+    "KUBERNETES_SERVICE_HOST": "Kubernetes",
+    "JPY_PARENT_PID": "a notebook",
+}
+
+
+def started_by(
+    environ: Mapping[str, str] = os.environ,
+) -> str:  # e.g. `ada on shop-1, typed in a terminal`
+    "Who starts a run, on which machine, and from where."
+    try:
+        user = getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        user = f"user {os.getuid()}"
+    starter = next((name for variable, name in _STARTERS.items() if variable in environ), "")
+    typed = "typed in a terminal" if sys.stdin and sys.stdin.isatty() else "by a script or a schedule"
+    return f"{user} on {gethostname()}, {f'from {starter}' if starter else typed}"
+
 # %% ../../notebooks/09_runs/02_log.ipynb #101a03cd
 def new_run(
     start: datetime,  # UTC
@@ -200,6 +226,7 @@ def new_run(
     table: str | None,  # `schema.table`; None for a job without a single table
     command: str | None,  # that runs it again; `dmscdc pass --only TABLE` where None
     runs: Path,  # the folder in which runs are executed
+    by: str = "",  # see `started_by`
 ) -> Run:  # its verdict is `failed` until something better is known
     "A new run with its path: `runs/<job>/<schema.table>/<UTC>-<id>.ipynb`."
     home = runs / job / path_name(table) if table else runs / job
@@ -217,6 +244,7 @@ def new_run(
         command=rerun,
         notebook=home / f"{stem}.ipynb",
         html=home / f"{stem}.html",
+        by=by,
     )
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-034
@@ -226,7 +254,7 @@ def run_log_line(
 ) -> dict[str, Any]:  # plain values, small
     "The facts of a run for the run log; the notebook's metadata keeps them too, to rebuild the log."
     processed = run.records.get("processed") or {}
-    names = ("job", "table", "start", "end", "verdict", "words", "cause", "command")
+    names = ("job", "table", "start", "end", "verdict", "words", "cause", "command", "by")
     places = {"notebook": run.notebook, "html": run.html}
     numbers = {
         "rows": processed.get("rows") or {},

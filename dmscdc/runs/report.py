@@ -13,7 +13,7 @@ import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from ..errors import NOT_DONE, Verdict, escaped
+from ..landing.files import for_shell
 from .log import RECORD, from_json, keys_first, path_name, records, table_html, value_words
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from nbconvert import HTMLExporter
 
 # %% auto #0
-__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'size', 'duration', 'time_text', 'took', 'sum_of', 'share',
+__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'STEPS', 'size', 'duration', 'time_text', 'took', 'sum_of',
            'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
-           'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up',
+           'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up', 'steps_of',
            'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
@@ -100,13 +101,18 @@ def sum_of(
     "The sum of a column; a value that is not a number counts as 0."
     return sum(value for row in rows if isinstance(value := row.get(name), (int, float)))
 
-# %% ../../notebooks/09_runs/03_report.ipynb #cell-019
-def share(
-    value: float,  # of one bar
-    bars: dict[str, float],  # of all bars
-) -> float:  # percent
-    "Percent of the largest, for bars."
-    return round(100 * value / (max(bars.values()) or 1), 1)
+# %% ../../notebooks/09_runs/03_report.ipynb #b61f0c13
+def _epoch_text(
+    seconds: float | None,  # epoch seconds
+) -> str:
+    "A time for people, in UTC; a dash for none."
+    return time_text(datetime.fromtimestamp(seconds, timezone.utc).isoformat()) if seconds else "–"
+
+# %% ../../notebooks/09_runs/03_report.ipynb #caf721e2
+def _closed(path: str) -> str:
+    "When a change file was closed, by its name; empty for a file of a load."
+    match = re.search(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\d*\.[^/]*$", path)
+    return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else ""
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-022
 def _or_null(value: str | None) -> str:
@@ -124,8 +130,10 @@ _FILTERS: dict[str, Callable] = {
     "size": size,
     "duration": duration,
     "moment": time_text,
+    "closed": _closed,
+    "epoch": _epoch_text,
+    "shell": for_shell,
     "sum_of": sum_of,
-    "share": share,
     "mark": _mark,
     "or_null": _or_null,
     "pairs": _pairs,
@@ -332,23 +340,27 @@ def _literal(text: str) -> Any:
         return text
 
 # %% ../../notebooks/09_runs/03_report.ipynb #86a77d7f
-def _defaults(book: dict[str, Any]) -> dict[str, Any]:
-    "Names and defaults of the parameters cell, in its order."
+def _defaults(book: dict[str, Any]) -> dict[str, tuple[Any, str]]:
+    "Names of the parameters cell, in its order, with their defaults and the comments behind them."
     cells = [cell for cell in book["cells"] if "parameters" in cell["metadata"].get("tags", [])]
     source = "".join(cells[0]["source"]) if cells else ""
-    pairs = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=\s*(.*?)\s*(?:#.*)?$", source, re.MULTILINE)
-    return {name: _literal(text) for name, text in pairs}
+    lines = re.findall(r"^(\w+)\s*(?::[^=\n]+)?=\s*(.*?)\s*(#.*)?$", source, re.MULTILINE)
+    abouts = (re.sub(r"^#\s*(type:[^#]*#?\s*)?", "", comment) for *_, comment in lines)
+    return {name: (_literal(text), about) for (name, text, _), about in zip(lines, abouts)}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-051
 def parameters_of(
     book: dict[str, Any],  # an executed notebook
-) -> list[dict[str, Any]]:  # name, value, and whether it was given
+) -> list[dict[str, Any]]:  # name, value, whether it was given, and about: what it means
     "Parameters of a run: those that papermill was given, and the defaults of the others."
     injected = book["metadata"].get("papermill", {}).get("parameters", {})
-    values = {**_defaults(book), **injected}
-    return [
-        {"name": name, "value": value_words(value, 20), "given": name in injected} for name, value in values.items()
-    ]
+    defaults = _defaults(book)
+    parameters = []
+    for name in dict.fromkeys((*defaults, *injected)):
+        default, about = defaults.get(name, (None, ""))
+        value = value_words(injected.get(name, default), 20)
+        parameters.append({"name": name, "value": value, "given": name in injected, "about": about})
+    return parameters
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-054
 BALANCE = {  # what becomes of a row that is read -> how a page says it
@@ -459,15 +471,16 @@ def _inert(cell: str | None) -> str | None:
 def sample_csv(
     sample: list[dict[str, Any]],  # of `Processed`
 ) -> str:  # an address that holds the rows as CSV; "" where there are none
-    "Changed rows for a spreadsheet: what, key, column, before, after."
+    "Changed rows for a spreadsheet: what, key, column, before, after, and where the change comes from."
     if not sample:
         return ""
     buffer = io.StringIO()
     lines = csv.writer(buffer)
-    lines.writerow(["what", "key", "column", "before", "after"])
+    lines.writerow(["what", "key", "column", "before", "after", "file", "row", "at the source", "facts"])
     for row in sample:
-        key = ", ".join(f"{name}={value}" for name, value in row["key"])
-        lines.writerows(map(_inert, [row["what"], key, *cell]) for cell in row["cells"])
+        key = _pairs(row["key"])
+        origin = [row.get("file"), str(row.get("row") or ""), row.get("at"), _pairs(row.get("facts") or [])]
+        lines.writerows(map(_inert, [row["what"], key, *cell, *origin]) for cell in row["cells"])
     return f"data:text/csv;base64,{b64encode(buffer.getvalue().encode()).decode()}"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #c4e121d5
@@ -487,12 +500,6 @@ def files_by_time(
         ops = [sum(numbers) for numbers in zip(*(ops for *_, ops in group if ops))]
         bars.append({"from": group[0][0], "to": group[-1][0], "rows": sum(rows for _, rows, _ in group), "ops": ops})
     return bars
-
-# %% ../../notebooks/09_runs/03_report.ipynb #caf721e2
-def _closed(path: str) -> str:
-    "When a change file was closed, by its name; empty for a file of a load."
-    match = re.search(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)\d*\.[^/]*$", path)
-    return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else ""
 
 # %% ../../notebooks/09_runs/03_report.ipynb #403598c7
 def file_of(
@@ -521,6 +528,36 @@ def _other_tables(recorded: dict[str, Any]) -> dict[str, Markup]:
     remaining = {name: value for name, value in recorded.items() if name not in ("verdict", "processed")}
     return {name: Markup(table_html(value, MOST)) for name, value in remaining.items()}
 
+# %% ../../notebooks/09_runs/03_report.ipynb #b61f0c11
+STEPS = {  # a step of a load, as `Stopwatch` has it -> how a page says it
+    "settle and plan": "find out what is new",
+    "footers": "read columns and row counts of the files",
+    "Spark's start": "start Spark",
+    "check key": "check that the key is unique",
+    "compare with the table": "compare the new load with the table",
+    "fold": "order the changes, one row per key",
+    "match_batch": "find the rows that change",
+    "rewrite": "rewrite lake files with changed rows",
+    "insert": "write new rows",
+    "gather": "join small lake files",
+    "write": "write lake files",
+    "copy": "copy lake files",
+    "commit": "commit",
+}
+
+
+def steps_of(
+    run: dict[str, Any],  # run log line
+    seconds: dict[str, float],  # of `Processed`, by step
+) -> list[tuple[str, float]]:  # words and seconds, the longest first, then the rest; the sum is the run's time
+    "Where the time of a run went."
+    if not seconds or not run.get("end"):
+        return []
+    steps = sorted(((STEPS.get(name, name), number) for name, number in seconds.items()), key=lambda step: -step[1])
+    rest = took(run["start"], run["end"]) - sum(seconds.values())
+    # A clock that was set back during the run would make the rest negative.
+    return [*steps, ("start the notebook, and everything else", max(0.0, rest))]
+
 # %% ../../notebooks/09_runs/03_report.ipynb #fb75272d
 def page_values(
     book: dict[str, Any],  # the executed notebook of a finished run
@@ -536,6 +573,7 @@ def page_values(
         "rows": balance_lines(done.get("rows") or {}, is_load),
         "lake": keys_first(done.get("lake") or {}, LAKE),
         "took": took(run["start"], run["end"]) if run.get("end") else None,
+        "steps": steps_of(run, done.get("seconds") or {}),
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
         "parameters": parameters_of(book),
         "others": _other_tables(recorded),
@@ -549,20 +587,25 @@ def page_values(
         "sample_csv": sample_csv(done.get("sample") or []),
         "bars": files_by_time(done.get("files") or []),
         "way_up": way_up(run),
+        "up": "../" * (len(Path(run.get("html") or "").parts) - 1),
     }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-062
+_BASE = "<!-- base -->"  # where the page names the folder that all its paths begin in; it is not shortened itself
+
+
 def report_html(
     notebook: Path | str,  # the executed notebook of a finished run
 ) -> str:  # a whole page: no code, no scripts, no network, under 300 kB
     "The page of a run, from its notebook alone."
     notebook = Path(notebook)
     book = json.loads(notebook.read_text(encoding="utf-8"))
-    values = {**page_values(book), "notebook": notebook.name}
+    values = {**page_values(book), "notebook": notebook.name, "base": Markup(_BASE)}
     base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
     fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
     for changes in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
         page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **changes}), base)
+        page = page.replace(_BASE, escape(str(base)))
         if len(page.encode()) <= LIMIT:
             break
     return page

@@ -21,7 +21,18 @@ from urllib.parse import unquote
 
 import dmscdc
 from ..errors import ENDS, NoSuchJob, Refused, RefusedParameters, Verdict
-from .log import FORKER_DIED, Run, iso, new_run, records, run_log_line, run_log_lines, store_line, stored_run
+from dmscdc.runs.log import (
+    FORKER_DIED,
+    Run,
+    iso,
+    new_run,
+    records,
+    run_log_line,
+    run_log_lines,
+    started_by,
+    store_line,
+    stored_run,
+)
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
 from ..storage.filesystem import make_private, private_opener
@@ -273,7 +284,8 @@ def run_notebook(
 
     job, run_store, env = find_job(job), open_run_store(runs), dict(env or {})
     check_parameters(job, parameters)
-    run = new_run(datetime.now(timezone.utc), run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home)
+    start = datetime.now(timezone.utc)
+    run = new_run(start, run_id or uuid.uuid4().hex[:8], job.stem, table, command, run_store.home, started_by())
     notebook = Path(run.notebook)
     make_private(notebook.parent)
     watch = Watch(timeout, server_death, stop)
@@ -314,7 +326,8 @@ def _ended(notebook: Path, run_store: RunStore) -> Run | None:
     names = ("end", "verdict", "words", "cause", "command")
     for facts in run_log_lines([notebook]):
         run = _lost_run(notebook, run_store.home)
-        return replace(run, **{name: facts[name] for name in names}, records=records(notebook))
+        ended = {name: facts[name] for name in names}
+        return replace(run, **ended, by=facts.get("by", ""), records=records(notebook))
     return None
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-056

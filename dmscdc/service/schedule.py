@@ -25,7 +25,7 @@ from ..load.arrivals import PlanKind
 from ..reconcile.proven import keep_proof
 from ..reconcile.source import PASSWORD, address
 from ..runs.log import Run, iso
-from ..runs.pages import first_sentence, write_front_page
+from ..runs.pages import below, first_sentence, write_front_page
 from ..runs.run import run_notebook
 from .config import Config, is_wanted
 from .metrics import open_metrics
@@ -291,7 +291,7 @@ def run_proofs(
         for table in tables:
             run = left.get(table) or run_proof(config, table, servers, **more)
             runs.append(run)
-            keep_proof(state, table, run.records.get("proof") or {}, run.id)
+            keep_proof(state, table, run.records.get("proof") or {}, run.id, below(run.html, config.runs))
             say(f"{run.verdict}: {run.words}")
             said = {"verdict": run.verdict, "words": run.words, "different": _differences(run)}
             log("proof", table=str(table), run=run.id, **said)

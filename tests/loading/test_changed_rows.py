@@ -66,6 +66,33 @@ def test_rows_before_and_after_are_those_of_the_source(tmp_path, spark, partitio
     assert changed_by(w.table, done.applied, *w.places[1:]) == [], "a table of many files is not read again for a report"
 
 
+@pytest.mark.parametrize("partition", ["", "name"])
+def test_a_changed_row_names_the_file_and_row_of_its_last_change_its_time_at_the_source_and_who_made_it(tmp_path, spark, partition):
+    luck, schema = random.Random(7), {"dms_ts": "string", "id": "int", "name": "string", "AR_H_USER": "string"}
+    w = World(tmp_path, spark, schema).set(key="id", partition=partition)
+    w.load([("2018-12-13 09:00:00.000000", key, "lamp", "") for key in range(8)]).go()
+    keys, lines, last = set(range(8)), [], {}
+    for row in range(1, 25):
+        key = luck.randrange(14)
+        op = luck.choice("UD") if key in keys else "I"
+        (keys.discard if op == "D" else keys.add)(key)
+        at, user = f"2018-12-13 10:00:{row:02}.5", luck.choice(["ada", "bob"])
+        lines.append((op, f"{at}00000", key, luck.choice(["lamp", "desk"]), user))
+        last[key] = (row, at, user)
+    done = w.changes(1, lines).go()
+    (path,) = (file["path"] for file in done.files)
+    samples = {"asked": asked(w, done).sample} | ({} if done.lacks_sample else {"kept": done.sample})
+    for kind, sample in samples.items():
+        assert len(sample) > 6 and {row["what"] for row in sample} == {"inserted", "updated", "deleted"}
+        for row in sample:
+            number, at, user = last[int(dict(row["key"])["id"])]
+            # What a deletion says besides its place is in the file alone; a feed has read its time there.
+            is_deleted = row["what"] == "deleted"
+            assert (row["file"], row["row"]) == (path, number), row
+            assert row["at"] == ("" if is_deleted and kind == "kept" else at), row
+            assert row["facts"] == ([] if is_deleted else [["AR_H_USER", user]]), row
+
+
 def test_of_masked_columns_it_is_only_said_that_they_changed_and_of_many_rows_the_first_are_told(tmp_path, spark):
     w = World(tmp_path, spark, SCHEMA).set(key="id").load([(key, "lamp", 1) for key in range(200)])
     w.go()

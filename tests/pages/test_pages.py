@@ -424,7 +424,9 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
         "rows": {"inserted": 0, "updated": 1, "deleted": 0, "read": 6},
         "rows_before": 5,
         "lake": {"rows": 5},
-        "sample": [{"what": "updated", "key": [["id", "7"]], "cells": cells}],
+        "sample": [
+            {"what": "updated", "key": [["id", "7"]], "cells": cells, "file": files[1]["path"], "row": 4, "at": "", "facts": [["AR_H_USER", "ada"]]}
+        ],
         "plan": {"kind": "changes", "sentence": "3 change files"},
     }
     page = shown(a_report(runs, line, processed=done), viewport={"width": 390, "height": 800})
@@ -439,8 +441,15 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
         and page.evaluate("document.documentElement.scrollWidth") <= 390
     )
     assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [
-        ["updated", "id=7", "name", 'a "lamp", old', "<b>new</b>"],
-        ["", "", "price", "null", "9.00"],
+        [
+            "updated",
+            "id=7",
+            "name",
+            'a "lamp", old',
+            "<b>new</b>",
+            "20181215-100200000.parquet, row 4at the source by 2018-12-15 10:02:00AR_H_USER ada",
+        ],
+        ["", "", "price", "null", "9.00", ""],
     ]
     assert page.eval_on_selector_all(".bars rect title", "all => all.map(one => one.textContent)") == [
         f"2018-12-15 10:{n:02}:00: {number} {kind}" for n in range(1, 4) for kind, number in (("inserts", n - 1), ("updates", 1), ("deletes", 0))
@@ -448,8 +457,8 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
     with page.expect_download() as saved:
         page.click("text=As CSV")
     assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [
-        ["updated", "id=7", *map(lambda v: v or "", cells[0])],
-        ["updated", "id=7", "price", "", "9.00"],
+        ["updated", "id=7", *cells[0], files[1]["path"], 4, "", "AR_H_USER=ada"],
+        ["updated", "id=7", "price", "", "9.00", files[1]["path"], 4, "", "AR_H_USER=ada"],
     ]
     page.click(f"text={ONE} >> nth=0")
     assert page.inner_text("h1") == ONE

@@ -36,7 +36,7 @@ from dmscdc.changes.schema import (
 )
 from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
-from ..table import NEW, SAMPLE, shown_row
+from ..table import SAMPLE, origin_of, shown_row
 from ...storage.filesystem import fs_and_path
 
 if TYPE_CHECKING:
@@ -405,6 +405,7 @@ def _as_shown(row: pa.Table) -> dict[str, Any]:  # by column
 def changed_rows(
     stored: pa.Table,  # rows of the lake
     after: pa.Table,  # what they become
+    changes: pa.Table,  # of the batch, which make them so
     removed: np.ndarray,  # which of them go
     work: Work,
     limit: int,
@@ -417,7 +418,9 @@ def changed_rows(
         before, now = stored.slice(index, 1), after.slice(index, 1)
         differing = names if is_deleted[index] else [name for name in names if differs(before, now, [name])[0]]
         kind = "deleted" if is_deleted[index] else "updated"
-        samples.append(shown_row(kind, _as_shown(before), _as_shown(now), differing, work.keys))
+        # The batch keeps of a deletion its place, and the values of the change before it.
+        origin = origin_of(_as_shown(changes.slice(index, 1)), [] if is_deleted[index] else work.names)
+        samples.append(shown_row(kind, _as_shown(before), _as_shown(now), differing, work.keys, origin))
     return tuple(samples)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #d52521e1
@@ -428,8 +431,8 @@ def new_rows(
 ) -> tuple[dict[str, Any], ...]:  # of `shown_row`
     "The first of these rows, which are inserted."
     names = [name for name in work.names if name not in (OP, FILE, ROW)]
-    rows_shown = [_as_shown(rows.slice(index, 1)) for index in range(min(limit, NEW, rows.num_rows))]
-    return tuple(shown_row("inserted", row, row, names, work.keys) for row in rows_shown)
+    rows_shown = [_as_shown(rows.slice(index, 1)) for index in range(min(limit, rows.num_rows))]
+    return tuple(shown_row("inserted", row, row, names, work.keys, origin_of(row, work.names)) for row in rows_shown)
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-036
 def _clashes(stored: pa.Table, new: pa.Table, after: pa.Table, work: Work) -> np.ndarray:
@@ -487,7 +490,7 @@ def rewrite(
     stored, new = _decoded(rows.take(matched)), batch.take(batch_index[matched])
     after, removed = apply_rows(stored, new, work)
     done = replace(done, **_count_and_stage(stored, new, after, removed, work))
-    done = replace(done, sample=changed_rows(stored, after, removed, work, sample_size))
+    done = replace(done, sample=changed_rows(stored, after, new, removed, work, sample_size))
     done = replace(done, removed_rows=done.removed_rows + len(stale), deleted=done.deleted + len(stale))
     if done.idle == len(matched) and not len(stale) and not unit.force:
         return done
