@@ -23,8 +23,8 @@ from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PROOFS', 'LogOffset', 'LogLines', 'LogLine', 'read_on', 'run_row',
-           'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'indexed_table',
+__all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PASS', 'PROOFS', 'LogOffset', 'LogLines', 'LogLine', 'read_on',
+           'run_row', 'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'indexed_table',
            'bring_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
@@ -155,11 +155,12 @@ def with_lines(
 def without_reports(
     runs: dict[str, Any],  # upto, closed, rows
     keep: int,  # newest runs whose reports stay, at most a page; 0: all
+    job: str = "",  # only reports of this job go; "": of all jobs
 ) -> tuple[dict[str, Any], list[str]]:  # the same; names of the reports that go
     "A table's runs, older ones that went well without a report. Those with a mark on the front page keep theirs."
     older = runs["rows"][: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
     went_well = (row for row in older if row["verdict"] in WELL and row.get("job") != PROOFS)
-    removed = [row["html"] for row in went_well if row.get("html")]
+    removed = [row["html"] for row in went_well if row.get("html") and job in ("", row.get("job"))]
     if not removed:
         return runs, []
     names = {*removed}
@@ -191,6 +192,7 @@ def without_closed(
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-024
 MARKS_SHOWN = 12  # runs of a table
 PASSES = 400  # that the charts of the front page show
+PASS = "pass"  # the job of the line that a pass leaves; it has a page, and no notebook
 PROOFS = "reconcile"  # the job of runs that load nothing, so a pass does not count them
 
 
@@ -204,9 +206,9 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
 def _add_line(index: dict[str, Any], line: dict[str, Any]) -> None:
     "Add a line to the front page's file."
-    row, is_pass = run_row(line), line.get("job") == "pass" and not line.get("html")
+    row, is_pass = run_row(line), line.get("job") == PASS and not line.get("notebook")
     if is_pass:
-        index["last_pass"] = {name: line.get(name) for name in ("start", "end", "words", "cause")}
+        index["last_pass"] = {name: line.get(name) for name in ("start", "end", "words", "cause", "html")}
         if index["open"]:
             done = {**index["open"], "end": line["end"], "verdict": line["verdict"]}
             index["passes"], index["open"] = [*index["passes"], done][-PASSES:], {}
@@ -345,7 +347,8 @@ def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
         grown = with_lines(runs, log_news.of(table, _upto(runs)))
         if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
             grown = _without_removed(log_news.run_store, grown)
-        shortened, removed = without_reports(grown, keep)
+        # Of runs about no single table only passes come in numbers.
+        shortened, removed = without_reports(grown, keep, "" if table else PASS)
         results.append(_Grown(shortened, removed, shortened is not runs))
         return None if shortened is runs else _encoded(shortened)
 
@@ -403,7 +406,7 @@ def bring_up_to_date(
         if spent > seconds:
             return tables[:number]  # the index stays as it was, so all lines are news again
         begun = time.monotonic()
-        grown = _grow(log_news, table, keep if table else 0)
+        grown = _grow(log_news, table, keep)
         write(run_store, log_news.index, table)
         _close(log_news, table, grown.runs)
         _remove(run_store, grown.removed)  # last, when no page leads to them

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from nbconvert import HTMLExporter
 
 # %% auto #0
-__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'STEPS', 'size', 'duration', 'time_text', 'took', 'sum_of',
-           'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of',
-           'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up', 'steps_of',
-           'page_values', 'report_html']
+__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'STEPS', 'size', 'duration', 'time_text', 'span_text', 'took',
+           'sum_of', 'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths',
+           'parameters_of', 'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of',
+           'way_up', 'steps_of', 'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
 def size(
@@ -85,6 +85,17 @@ def time_text(
     "A time for people, in UTC."
     return time[:19].replace("T", " ") if time else "–"
 
+# %% ../../notebooks/09_runs/03_report.ipynb #b61f0c14
+def span_text(
+    first: str,  # ISO 8601, UTC
+    last: str,
+) -> str:  # e.g. `from 2018-12-13 10:00:07 to 11:02:40`; one time where both are the same
+    "A span of time for people, in UTC."
+    begin, end = time_text(first), time_text(last)
+    if begin == end:
+        return f"at {begin}"
+    return f"from {begin} to {end[11:] if begin[:10] == end[:10] else end}"
+
 # %% ../../notebooks/09_runs/03_report.ipynb #8df20cef
 def took(
     start: str,  # ISO 8601
@@ -130,6 +141,7 @@ _FILTERS: dict[str, Callable] = {
     "size": size,
     "duration": duration,
     "moment": time_text,
+    "span": span_text,
     "closed": _closed,
     "epoch": _epoch_text,
     "shell": for_shell,

@@ -76,7 +76,7 @@ def _old_lines(
     edges = {well: iso(now - timedelta(days=span)) for well, span in ((True, days), (False, failed_days))}
     for line in RunLog(runs).lines():
         if not line["html"] or line["end"] >= edges[line["verdict"] in WELL]:
-            continue  # the line of a pass has no report of its own
+            continue  # a pass that found nothing to do has no page
         job = line["html"].partition("/")[0]
         if job not in sizes:
             sizes[job] = dict(runs.names(f"{job}/"))
@@ -98,6 +98,7 @@ def tidy_runs(
         counts[line["verdict"] in WELL] += 1
         size += removed
         if yes:
-            store.publish(line["notebook"], partial(thin_notebook, line))
+            if line["notebook"]:  # a pass has none
+                store.publish(line["notebook"], partial(thin_notebook, line))
             store.publish(line["html"], partial(thin_page, line))  # last: it tells that both are done
     return OldRuns(counts[True], counts[False], size, yes)

@@ -47,7 +47,7 @@ def kept_runs(
     "The runs of a folder. Raises `LookupError` if there are none."
     import pandas as pd
 
-    lines = [line for line in RunLog(config.runs).lines() if line.get("html")]
+    lines = [line for line in RunLog(config.runs).lines() if line.get("notebook")]
     if not lines:
         raise LookupError(f"no run is kept in {config.runs}: dmscdc pass makes some")
     runs = pd.DataFrame(lines).fillna({"table": ""})

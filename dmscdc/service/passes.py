@@ -25,8 +25,9 @@ from ..landing.files import TableRef, for_shell
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
 from ..runs.lineage import open_lineage
-from ..runs.log import Run, RunLog
+from ..runs.log import Run, RunLog, started_by
 from ..runs.pages import bring_pages, first_sentence, write_front_page
+from ..runs.pass_page import pass_page
 from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
@@ -287,6 +288,31 @@ def row_after(
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
     return row
 
+# %% ../../notebooks/13_service/08_passes.ipynb #7c1e0021
+def _write_page(
+    config: Config,
+    line: dict[str, Any],  # run log line of the pass
+    result: PassResult,
+) -> str:  # its name below the runs; "" for a pass that found nothing to do
+    "Write the page of a pass. Raises `RunStoreError`."
+    outcomes = result.tables.values()
+    if result.verdict in WELL and not any(outcome.run for outcome in outcomes):
+        return ""
+    store = open_run_store(config.runs)
+    tables = []
+    for outcome in outcomes:
+        facts: dict[str, Any] = {name: getattr(outcome, name) for name in ("table", "verdict", "words", "command")}
+        facts["waits"] = outcome.waits or outcome.paused
+        if run := outcome.run:
+            processed = run.records.get("processed") or {}
+            facts |= {"start": run.start, "end": run.end, "html": store.name_of(run.html)}
+            facts |= {"files": len(processed.get("files") or ()), "read": (processed.get("rows") or {}).get("read", 0)}
+        tables.append(facts)
+    stamp = datetime.fromisoformat(result.start).strftime("%Y%m%dT%H%M%S%f")[:-3]
+    name = f"pass/{stamp}Z-{result.id}.html"
+    store.publish(name, lambda: pass_page(line, tables))
+    return name
+
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-021
 def _finish(
     config: Config,
@@ -298,9 +324,10 @@ def _finish(
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
     line |= {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
-    numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
+    line["by"] = started_by()
+    numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": ""}
     try:
-        RunLog(config.runs).append({**line, **numbers})
+        RunLog(config.runs).append({**line, **numbers, "html": _write_page(config, line, result)})
         unplanned = {status.table: status for status in read_statuses(config)} if only else {}
         by_table = unplanned | {status.table: status for status in statuses}
         all_statuses = [by_table[table] for table in sorted(by_table)]

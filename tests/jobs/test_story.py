@@ -11,10 +11,14 @@ import sys
 import zipfile
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from getpass import getuser
+from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 
 from dmscdc.capture.shop import COLUMNS
@@ -223,6 +227,29 @@ def test_a_run_records_what_it_did_with_every_row(demo):
     assert second["position"]["before"] != second["position"]["after"] and second["lake"]["files_rewritten"] == 1
 
 
+def test_a_pass_has_a_page_with_its_tables_in_order_and_with_what_a_person_should_do(shell, refusal):
+    runs, home = [line for line in refusal.lines if line["table"]], shell.folder / "runs"
+    (line,) = (line for line in refusal.lines if line["job"] == "pass")
+    page = Page(home / line["html"])
+    links = [link for link in page.points if "process_table" in link]
+    assert links == ["../" + run["html"] for run in sorted(runs, key=lambda run: run["start"])]
+    assert "1 table had nothing new." in " ".join(page.texts) and "dmscdc pass --only sampledb.product" in " ".join(page.texts)
+    assert f"Started by {getuser()} on {gethostname()}" in " ".join(page.texts)
+
+
+def test_the_inputs_of_a_run_are_named_by_folder_and_checksum_and_its_changes_are_listed(shell, demo):
+    line = [line for line in shell.steps["demo"].lines if line["table"] == "sampledb.productorder"][-1]
+    done = processed(demo, "sampledb.productorder")[1]
+    (folder,), (file,) = done["folders"], done["files"]
+    content = Path(folder, file["path"]).read_bytes()
+    assert file["checksum"] == f"sha256:{sha256(content).hexdigest()}" and file["bytes"] == len(content)
+    page = Page(demo / "runs" / line["html"])
+    assert file["checksum"] in " ".join(page.texts) and f"dmscdc changes sampledb.productorder --run {line['run']} --limit 0" in " ".join(page.texts)
+    listed = json.loads(shell.type("changes", "sampledb.productorder", "--run", line["run"], "--json").out)
+    rows = pq.read_table(Path(folder, file["path"])).to_pylist()
+    assert [change["key"] for change in listed] == [{"id": row["id"]} for row in rows] and len(rows) == 1345
+
+
 def test_a_second_look_applies_nothing_starts_no_java_and_leaves_one_line(second_look):
     assert (second_look.code, second_look.out) == (0, "3 tables: 3 nothing\n")
     assert (second_look.notebooks, second_look.tokens) == ([], [])
@@ -255,13 +282,13 @@ def test_the_front_page_names_the_refused_table_and_what_to_do(shell, refusal):
 
 def test_every_link_of_every_page_ends_at_something_that_is_there(shell, refusal):
     found = pages(shell.folder)
-    assert len(found) == 9 + 4 and all(page.points for page in found)  # eight runs, the front page, three tables and what is about no single one
+    assert len(found) == 9 + 4 + 3 and all(page.points for page in found)  # eight runs, the front page, three tables, the others; three passes
     assert not [
-        (page.path.name, link) for page in found for link in page.points if not (page.leads_to(link) or link.startswith("data:text/csv"))
+        (page.path.name, link) for page in found for link in page.points if not (link.startswith("data:text/csv") or page.leads_to(link))
     ]  # that file lies in the page
     front = Page(shell.folder / "runs/index.html")
-    linked = {(front.path.parent / unquote(link)) for link in front.points if not link.startswith("#")}
-    assert linked == {page.path for page in found} - {front.path}
+    linked = {(page.path.parent / unquote(link)).resolve() for page in (front, Page(front.path.parent / "tables/other.html")) for link in page.points}
+    assert linked == {page.path.resolve() for page in found}
 
 
 def test_no_page_fetches_anything_and_each_is_below_300_kb(shell, refusal):
@@ -294,14 +321,17 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
     else:
         assert done["verdict"] == "refused" and "Rows read, and what became of them" not in page.texts
     for file in done["files"]:
-        assert page.texts[page.texts.index("size") + 1 :][:3] == [file["path"], file["kind"], f"{file['rows']:,}"]
+        assert page.texts[page.texts.index("put there, UTC") + 1 :][:4] == [file["path"], file["checksum"], file["kind"], f"{file['rows']:,}"]
     assert all(done[which] in page.texts for which in ("first", "last") if done["files"])
     assert all(change in page.texts for change in done["schema"])
     assert (page.after("Position before"), page.after("Position after")) == (done["position"]["before"], done["position"]["after"])
     for name in ("files_rewritten", "files_added", "files_removed", "rows"):
         assert page.after(name.replace("_", " ").capitalize()) == f"{done['lake'][name]:,}", name
     assert re.fullmatch(r"[\d.,]+ (bytes|kB)", page.after("Bytes written"))
-    assert done["seconds"] and all(re.fullmatch(r"[\d.]+ m?s", page.after(step)) for step in done["seconds"])
+    begin, end = page.texts.index("Time") + 1, page.texts.index("the whole run")
+    seconds = [float(text.split()[0]) / (1000 if text.endswith("ms") else 1) for text in page.texts[begin + 1 : end : 2]]
+    took = (datetime.fromisoformat(facts["dmscdc"]["end"]) - datetime.fromisoformat(facts["dmscdc"]["start"])).total_seconds()
+    assert len(seconds) == len(done["seconds"]) + 1 > 1 and sum(seconds) == pytest.approx(took, abs=0.2)
     assert all(page.after(name) == str(value) for name, value in done["versions"].items()) and "pyspark" in done["versions"]
     parameters = facts["papermill"]["parameters"]
     assert {"table", "landing", "lake", "state", "quiet_period", "run", "fence"} <= set(parameters)
@@ -316,7 +346,7 @@ def test_a_new_column_is_told_in_the_report(shell, refusal):
 
 def test_no_token_password_or_address_of_a_server_is_kept(shell, refusal):
     kept, tokens = kept_texts(shell.folder), set(filter(None, shell.starts()))
-    assert len(kept) == 8 + 13 + 1 and tokens
+    assert len(kept) == 8 + 16 + 1 and tokens
     for path, text in kept.items():
         assert not [word for word in (*tokens, PASSWORD) if word in text], path
         assert not re.search(r"sc://|token=|session_id=|localhost:\d|127\.0\.0\.1", text), path
