@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import TROUBLE, Verdict
+from ..landing.advice import Advice
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..service.config import Config
@@ -44,7 +45,7 @@ def _outcome(
     stays = table_status.get("last_verdict") == Verdict.ATTENTION and status.state != "paused"
     if stays or status.has_work and table_status.get("last_verdict") in TROUBLE:
         return Outcome(
-            str(status.table), table_status["last_verdict"], table_status.get("last_words", ""), "dmscdc status"
+            str(status.table), table_status["last_verdict"], table_status.get("last_words", ""), Advice.STATUS()
         )
     return outcome_without_run(status)
 
@@ -134,5 +135,5 @@ def _of_passes(
     hours = f"{seconds / 3600:,.1f} hours"
     ended = f"no pass has ended for {hours}" if math.isfinite(seconds) else "no pass has ended yet"
     words = {"NoPass": ended, "Quiet": f"DMS has written no change file for {hours}"}
-    helps = {"NoPass": "dmscdc pass", "Quiet": "aws dms describe-replication-tasks"}
+    helps = {"NoPass": Advice.PASS(), "Quiet": "aws dms describe-replication-tasks"}
     return {"words": words[alarm], "command": helps[alarm], "since": "", "report": ""}

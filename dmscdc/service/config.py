@@ -20,6 +20,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.joined import places_of
 from ..spark.formats import FORMATS, formats
@@ -253,7 +254,7 @@ def _not_said(missing: list[str], file: Path) -> ConfigError:
     lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
     return ConfigError(
         f"{where} what {lacking} ({file.parent}): "
-        "dmscdc init --landing FOLDER --lake FOLDER writes one, "
+        f"{Advice.INIT(landing='FOLDER', lake='FOLDER')} writes one, "
         f"or give --{' and --'.join(missing)}"
     )
 

@@ -99,7 +99,7 @@ def say_boundary(
     behind = [name for name, outcome in tables.items() if outcome.verdict not in WELL]
     paused = [name for name, outcome in tables.items() if outcome.paused and outcome.waits]
     if behind:
-        command = "dmscdc pass --consistent"
+        command = Advice.PASS_CONSISTENT()
         unread.append(f"the tables are not all at one transaction: look at {some(behind)}, then: {command}")
     elif newest_file:
         but = f" but {some(paused)}, paused with files that wait," if paused else ""

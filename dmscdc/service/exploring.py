@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ..changes.options import options_from
 from ..changes.rewrite import ReadableUrls
 from ..errors import LandingEmpty
+from ..landing.advice import Advice
 from ..landing.files import Landing, RawFile, TableRef
 from ..landing.s3 import open_landing
 from ..runs.charts import charts_of
@@ -49,7 +50,7 @@ def kept_runs(
 
     lines = [line for line in RunLog(config.runs).lines() if line.get("html")]
     if not lines:
-        raise LookupError(f"no run is kept in {config.runs}: dmscdc pass makes some")
+        raise LookupError(f"no run is kept in {config.runs}: {Advice.PASS()} makes some")
     runs = pd.DataFrame(lines).fillna({"table": ""})
     runs["seconds"] = [took(line["start"], line["end"]) for line in lines]
     runs["read"] = [(line.get("rows") or {}).get("read", 0) for line in lines]

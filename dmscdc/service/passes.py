@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ENDS, WELL, LandingEmpty, RunStoreError, Verdict
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
@@ -414,7 +415,7 @@ def _still_refused(
     refusal = status.refusal or {}
     since = f" since {refusal['at'][:16]}Z" if refusal.get("at") else ""
     words = first_sentence(refusal.get("words", "")).rstrip(".")
-    return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
+    return f"{status.table}: refused{since}, {words}. Nothing has changed; `{Advice.STATUS()}` shows it whole"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
 def _outcome_of_unrun(

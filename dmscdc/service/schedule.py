@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from ..errors import NOT_DONE, BadSchedule, DmscdcError, Refused, SourceRefused, Verdict
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
 from ..load.arrivals import PlanKind
@@ -246,13 +247,13 @@ def not_compared(
             continue
         except Refused:
             check_known(config, table)
-            said = Verdict.ATTENTION, f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
+            said = Verdict.ATTENTION, f"its lake has no commit ({_why_no_commit(config, table)}): {Advice.STATUS()}"
         except DmscdcError as error:
             if not error.verdict:
                 raise
             said = Verdict.FAILED, str(error).removeprefix(f"{table}: ")
         words = f"{table}: not compared: {said[1]}"
-        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", "dmscdc status", "", "")
+        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", Advice.STATUS(), "", "")
     return left
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #b9864cf8

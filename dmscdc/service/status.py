@@ -339,8 +339,9 @@ def _unused_transactions(
 ) -> list[str]:  # a sentence for each folder
     "Folders with files of transactions that no setting names: their changes come into no table."
     divided_folder = config.transactions and transactions_from(config.transactions).folder
-    words = "holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions"
-    return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != divided_folder]
+    unused_folders = [folder for folder in landing.mixed if folder != divided_folder]
+    words = "holds files of transactions, which belong to no table until they are divided"
+    return [f"{folder} {words}: {Advice.PASS_TRANSACTIONS(folder=folder)}" for folder in unused_folders]
 
 # %% ../../notebooks/13_service/03_status.ipynb #a3441fa4
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
@@ -364,7 +365,9 @@ def _tell_undivided(
         on_problem(str(error))
         return
     if undivided:
-        on_notice(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
+        on_notice(
+            f"{count(undivided, 'file')} of transactions not divided among the tables yet; {Advice.PASS()} does it"
+        )
 
 # %% ../../notebooks/13_service/03_status.ipynb #f84af3c9
 def read_statuses(

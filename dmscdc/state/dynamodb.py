@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import BadSetting, StaleState, StateUnusable
-from ..landing.files import TableRef
+from ..landing.advice import Advice
+from ..landing.files import TableRef, for_shell
 from ..landing.joined import places_of
 from dmscdc.state.items import (
     ATTRIBUTES,
@@ -72,7 +73,7 @@ def _value_of(text: str | int | float) -> dict[str, Any]:
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-032
 _MESSAGES = {
     "ResourceNotFoundException": "there is no such table in this region. "
-    "dmscdc table init --state dynamodb:{0} makes it, with the same --folder, or --landing and --lake, as this command",
+    "{init} makes it, with the same --folder, or --landing and --lake, as this command",
     "ProvisionedThroughputExceededException": "its capacity is too small, all attempts were throttled: "
     "aws dynamodb update-table --billing-mode PAY_PER_REQUEST --table-name {0}",
     "Item size": "an item is larger than the 400 KB of DynamoDB",
@@ -91,7 +92,8 @@ def _explained(name: str) -> Iterator[None]:  # of the table
         message = _MESSAGES.get("Item size" if large else code_of(error))
         if not message:
             raise
-        raise BadSetting(f"dynamodb:{name}: {message.format(name)}") from error
+        init = Advice.TABLE_INIT(options=f"--state {for_shell(f'dynamodb:{name}')}")
+        raise BadSetting(f"dynamodb:{name}: {message.format(name, init=init)}") from error
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-035
 def _try_update(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StateUnusable
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from dmscdc.state.items import (
     ATTRIBUTES,
@@ -72,7 +73,7 @@ def _usable(
         elif not isinstance(error, (sqlite3.OperationalError, OSError)):
             message = (
                 f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, "
-                "dmscdc table set TABLE --key …; the positions come back from the lake by dmscdc table rebuild"
+                f"{Advice.SET(options='--key …')}; the positions come back from the lake by {Advice.REBUILD_ALL()}"
             )
         raise StateUnusable(message) from error
 
@@ -276,7 +277,8 @@ class _NoState(State):
 
     def __init__(self, address: str):
         self.address = address
-        self.message = f"there is no state {address} yet: dmscdc table set makes it, unless --state is another one"
+        command = Advice.SET(options="--key …")
+        self.message = f"there is no state {address} yet: {command} makes it, unless --state is another one"
 
     def items(self) -> list[TableItem]:
         return []
