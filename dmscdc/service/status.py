@@ -32,7 +32,7 @@ from dmscdc.errors import (
 )
 from ..lake.glue import is_behind
 from ..landing.advice import Advice
-from ..landing.files import Landing, TableRef, for_shell, too_deep
+from ..landing.files import Landing, TableRef, too_deep
 from ..landing.load_set import clock
 from ..landing.s3 import THREADS, open_landing
 from ..landing.transactions import transactions_from, waiting
@@ -435,9 +435,8 @@ def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the next command."
     suggestion = status.suggestion
     if suggestion is None:
-        verb = "plan" if status.state == "waiting" else "pass"
-        command = f"dmscdc {verb} --only {for_shell(status.table)}"
-        return {"suggested": [], "suggestion": status.problem, "command": command, "needs": ""}
+        advice = Advice.PLAN_ONLY if status.state == "waiting" else Advice.PASS_ONLY
+        return {"suggested": [], "suggestion": status.problem, "command": advice(status.table), "needs": ""}
     proposal = {"suggested": list(suggestion.key), "suggestion": suggestion.words, "command": suggestion.command}
     return {**proposal, "needs": suggestion.sets}
 

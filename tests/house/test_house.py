@@ -117,7 +117,7 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "service": "storage landing spark changes state lake load runs reconcile",
     "doctor": "storage landing spark changes state lake load runs service",
     "stream": "storage landing capture spark changes state reconcile service",
-    "deploy": "capture runs spark service",
+    "deploy": "landing capture runs spark service",
     "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service doctor stream deploy",
     "analyst": "storage landing spark changes lake runs history service cli",
 }
