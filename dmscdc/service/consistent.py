@@ -57,6 +57,7 @@ def _hindrance(
 ) -> str:  # "" if the table can go on
     "Why a table cannot take all its files now."
     row = status_row(status)
+    # Somebody has decided that a paused table stays behind.
     if status.state == "paused":
         return ""
     if row["verdict"] in ("", Verdict.NOTHING) and not row["waits"] and status.state == "ready":
@@ -78,6 +79,7 @@ def hold_back(
     reason: str,
 ) -> dict[str, Outcome]:  # by table, of those that could have gone on
     "The outcomes of a pass that begins nothing."
+    # If only some went on, a foreign key could point to a row that is not there yet.
     words = f"not begun, so that all tables stay at one transaction: {reason}"
     outcomes = [
         Outcome(str(status.table), Verdict.ATTENTION, words, Advice.STATUS())

@@ -65,6 +65,7 @@ def report_links(
     "A list of links to their reports."
     run_store, items = open_run_store(config.runs), []
     for one in runs.itertuples():
+        # A path may have blanks, and the text of a verdict may hold any value of a row.
         link, what = quote(str(run_store.where(one.html)), safe="/:"), escape(one.table or one.job)
         items.append(f'<li><a href="{link}">{one.start[:19]} {what}</a> {one.verdict}: {escape(one.words[:200])}</li>')
     return Markup(f"<ul>{''.join(items)}</ul>")

@@ -81,6 +81,7 @@ def wait_until(
 ) -> None:
     "Wait for a moment on the wall clock, or for `stop`."
     while not stop.is_set() and (left := (tick - now()).total_seconds()) > 0:
+        # A laptop sleeps, and clocks are set, so we look at the clock again and again.
         stop.wait(min(left, 30))
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #cell-017
@@ -127,6 +128,7 @@ def one_turn(
 ) -> int:  # passes that ran: 0 or 1
     "Run the pass of a tick unless it is too late, and report missed ticks."
     came = now()
+    # A pass loads all that has arrived, so one is as good as three.
     ran = (came - tick).total_seconds() <= LATE
     if ran:
         try:
@@ -159,6 +161,7 @@ def run_schedule(
             if stop.is_set():
                 break
             count += one_turn(cron, tick, action, hard, now, say)
+            # A clock that was set back must not bring the same tick again.
             tick = next_tick(cron, max(now(), tick))
     say(f"the timetable has ended after {count:,} pass{'es' * (count != 1)}")
     return count
@@ -172,12 +175,14 @@ def with_proofs(
 ) -> Callable[[threading.Event], str]:  # the pass, and the proofs where they are due
     "Proofs after passes. Raises `BadSchedule`."
     last = [now()]
+    # An expression that makes no sense is refused before anything waits.
     next_tick(cron, last[0])
 
     def both(stop: threading.Event) -> str:
         words = f"{action(stop)}"
         if stop.is_set() or not ticks_between(cron, last[0], now()):
             return words
+        # Right after a pass, the fewest changes are still on their way to the lake.
         last[0], verdicts = now(), Counter(run.verdict for run in prove_all())
         return f"{words}; proofs: {', '.join(f'{count:,} {verdict}' for verdict, count in verdicts.items()) or 'none'}"
 
@@ -208,6 +213,7 @@ def run_proof(
     url = address(config.source, config.secret)
     item = open_state(config.state, config.landing).get(table)
     spark, server = servers.address(item.format if item else config.format)
+    # The password goes into the environment only: parameters are kept with the notebook.
     env = {"SPARK_REMOTE": spark, "DMSCDC_MASTER": config.master, PASSWORD: url.password or ""}
     return run_notebook(
         "reconcile",

@@ -98,6 +98,7 @@ def state_of(
     item: TableItem,  # its settings
 ) -> str:  # ready, waiting or paused
     "Whether a pass may load a table."
+    # Also where it is paused: it needs the key first.
     if not (item.key or item.insert_only):
         return "waiting"
     return "ready" if item.active else "paused"
@@ -226,6 +227,7 @@ def read_status(
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         catalog_mark = table_state.item.status.get("catalog", "")
+        # The state remembers what the catalogue knows, so it need not be asked.
         catalog_behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
         status = TableStatus(table, readiness, table_state.item, plan, table_state, catalog_behind=catalog_behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
@@ -248,6 +250,7 @@ def pending_column_changes(
     head = status.table_state.head if status.table_state else None
     if plan is None or head is None or not head.schema:
         return []
+    # CSV files would have to be read for this, so they are left to the run.
     files = [file for file in plan.inputs if not is_csv(file.path)]
     if not files:
         return []
@@ -283,6 +286,7 @@ def chosen_tables(
 ) -> list[TableRef]:  # sorted
     "The tables to look at. Raises `LandingEmpty`, `LandingUnreachable`, `UnknownTable`."
     items = state.items()
+    # A table with a position had files once, and is not looked for again.
     landed = landing.tables(item.table for item in items if item.position)
     known_tables = (
         item.table for item in items if item.position or state_of(item) != "waiting"
@@ -394,6 +398,7 @@ def read_statuses(
     read_table = lambda table: read_status(table, config, landing, state, now, retry, owner)
     if not waits_for_aws(config):
         return list(map(read_table, tables))
+    # In a bucket the time goes into waiting for answers.
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
         return list(pool.map(read_table, tables))
 
