@@ -151,6 +151,7 @@ def write_environment(
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         site, versions = Path(home, "site"), Path(home, "constraints.txt")
+        # A service that installs modules by itself gets other versions tomorrow than those that were tested.
         versions.write_text(versions_for(service))
         command = install_command(package, site, versions, service, python)
         done = subprocess.run(command, capture_output=True, text=True)
@@ -159,6 +160,7 @@ def write_environment(
             raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {uv_words}")
         if service is GLUE_HUDI:  # Glue brings what the other formats need
             (site / BROUGHT).mkdir(parents=True)
+            # In the archive, so that our own Spark loads it and Glue's classes stay as they are.
             for jar in fetched_jars(listed()[jar_of(format, service.spark)]):
                 shutil.copy(jar, site / BROUGHT)
         try:

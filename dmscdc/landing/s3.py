@@ -248,8 +248,8 @@ def _overview(
         for path in (line["Prefix"][len(start) :] for line in page.get("CommonPrefixes") or ()):
             if DAY.fullmatch(path):
                 days.append(path)
-            # A date folder like 2018-12-15 has dashes itself, so its days show one dash further.
             elif _DASHED.fullmatch(path):
+                # A date folder like 2018-12-15 has dashes itself, so its days show one dash further.
                 nested = _overview(bucket, start, begin, path) if _leads_on(path, begin) else ([], [])
                 objects, days = objects + nested[0], days + nested[1]
             else:

@@ -414,8 +414,8 @@ def route(
         for file in look.files:
             routed = _sum(routed, _route_file(look, file, starts))
             passed.append(file)
-    # Later files wait, because their rows come after those of this one.
     except Unreadable as error:
+        # Later files wait, because their rows come after those of this one.
         routed = replace(routed, problems=(*routed.problems, str(error)))
     done = _later(look.done, passed)
     # The list is written last: what a killed run has divided lies there and stays as it is.

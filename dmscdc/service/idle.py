@@ -72,6 +72,7 @@ def look_around(
     now: float,  # epoch seconds
 ) -> Seen | None:  # None: nobody asks, because not all of it lies on AWS
     "Take back the word of an earlier pass, and mark the settings. Raises `RunStoreError`."
+    # Only on AWS a function asks first whether a pass is needed.
     is_here = config.state.startswith("dynamodb:") and is_bucket(config.landing) and is_bucket(config.runs)
     if not is_here:
         return None

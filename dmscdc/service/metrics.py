@@ -141,6 +141,7 @@ def _write_line(
     text = escaped_json(json.dumps(line, ensure_ascii=False, default=str))
     try:
         if not file:
+            # For whatever carries it into CloudWatch Logs; lines for people go to standard error.
             print(text, flush=True)
             return
         if file.startswith("logs:"):

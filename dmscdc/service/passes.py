@@ -307,6 +307,7 @@ def _finish(
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": "", "html": ""}
     try:
         RunLog(config.runs).append({**line, **numbers})
+        # After a pass over some tables, the front page still shows the others.
         unplanned = {status.table: status for status in read_statuses(config)} if only else {}
         by_table = unplanned | {status.table: status for status in statuses}
         all_statuses = [by_table[table] for table in sorted(by_table)]
@@ -488,6 +489,7 @@ def _one_round(
         words = "; ".join([verdict["words"], *notices])
         ended = _ended(begun, tables=tables, **{**verdict, "words": words})
         result = _logged(log, _finish(config, ended, statuses, only), statuses)
+        # A pass that did not go through all tables cannot say that nothing waits.
         if look and not (only or held_because or notices):
             _leave_word_if_calm(config, look, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
@@ -523,6 +525,7 @@ def run_pass(
     `BadSetting` for a consistent pass without files of transactions or over some tables only."""
     if consistent:
         check_consistent(config, tuple(only))
+    # A killed process leaves its folders behind.
     sweep_scratch()
     run_round = partial(
         _one_round,

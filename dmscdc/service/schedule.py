@@ -128,7 +128,7 @@ def one_turn(
 ) -> int:  # passes that ran: 0 or 1
     "Run the pass of a tick unless it is too late, and report missed ticks."
     came = now()
-    # A pass loads all that has arrived, so one is as good as three.
+    # A missed tick is not made up: a pass loads all that has arrived, so one is as good as three.
     ran = (came - tick).total_seconds() <= LATE
     if ran:
         try:
@@ -314,4 +314,5 @@ def loaded(
 ) -> list[TableRef]:
     "The tables that a proof can be about: those with a position."
     items = open_state(config.state, config.landing).items()
+    # A table without a position has no commit that could be compared.
     return sorted(item.table for item in items if item.position and is_wanted(config, item.table))

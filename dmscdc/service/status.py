@@ -84,6 +84,7 @@ class TableStatus:
     def needs_spark(self) -> bool:
         "Whether a run will most likely ask for Spark; if it does against all odds, its notebook starts one."
         plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
+        # The last run knows it; before the first one, format and layout tell.
         used_spark = self.item.status.get("spark", not plain)
         small = min(SMALL_BYTES, int(os.environ.get("DMSCDC_SMALL_BYTES", SMALL_BYTES)))
         return self.plan is not None and not self.plan.is_empty and (used_spark or self.bytes > small)
@@ -216,6 +217,7 @@ def read_status(
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item, readiness, table_state = TableItem(table), "ready", None
     try:
+        # Whoever only looks stores nothing.
         new = partial(state.put_settings, table) if owner else partial(TableItem, table)
         item = state.get(table) or new(format=config.format)
         readiness = state_of(item)

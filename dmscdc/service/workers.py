@@ -117,6 +117,7 @@ class LeaseHeartbeat:
         try:
             yield held_lease
         finally:
+            # Taken out first, so that nobody renews a lease that is given back.
             del self.held[table]
             # Where work may go on, the lease runs out by itself: waiting is cheap, and two writers are not.
             if not held_lease.kept_because:
@@ -179,6 +180,7 @@ class Servers:
         "A format's server, started where none runs. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
         if self.classic or self.remote:
             return SparkAddress(self.remote or "")
+        # One thread starts it, and the other tables wait for the same server.
         with self.lock:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
@@ -455,6 +457,7 @@ def _execute(
             run_id=run_id,
             server_death=spark.server.death if spark.server else None,
             forks=workers.servers.fork_server(),
+            # Where the lease is lost, another run is at work on the table, and ours has to end.
             stop=_AnyEvent((workers.stop, held_lease.lost)),
         )
     finally:

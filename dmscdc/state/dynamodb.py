@@ -92,7 +92,7 @@ def _explained(name: str) -> Iterator[None]:  # of the table
     except ClientError as error:
         large = "Item size" in error.response["Error"]["Message"]
         message = _MESSAGES.get("Item size" if large else code_of(error))
-        # A denied request, say, is no wrong setting: AWS's own error is shown.
+        # A denied request is no wrong setting: AWS's own error is shown.
         if not message:
             raise
         init = Advice.TABLE_INIT(options=f"--state {for_shell(f'dynamodb:{name}')}")

@@ -41,7 +41,7 @@ def check_lease(
     newest: Lease | None,  # as the state has it now
 ) -> Lease:  # the newest
     "Raises `LeaseLost` unless it is still the newest."
-    # The fence rises with each lease, so an owner that has not noticed its loss is found out too.
+    # The fence rises with each lease, so an owner that has not noticed its loss is refused too.
     if newest is None or (newest.owner, newest.fence) != (lease.owner, lease.fence):
         now = f"held by {newest.owner} (fence {newest.fence})" if newest and newest.owner else "given back"
         raise LeaseLost(

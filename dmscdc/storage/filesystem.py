@@ -84,8 +84,7 @@ def _session() -> Any:
 
     if boto3.DEFAULT_SESSION is None:
         core = botocore.session.get_session()
-        # A listing of a million objects has a million times, and botocore's own parser takes most of the time of a
-        # page.
+        # A listing of a million objects has a million times; botocore's own parser takes most of a page's time.
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
         boto3.setup_default_session(botocore_session=core)
     return boto3.DEFAULT_SESSION

@@ -269,8 +269,7 @@ def _check_exclusive(s3: Any, bucket: str, folder: str) -> None:
 def _copy_object(s3: Any, bucket: str, source: str, target: str) -> bool:  # False: the source is gone
     "Copies the source to the target, in one request."
     try:
-        # Never read and put, nor in parts: a paused client could complete such a copy long after the source was
-        # deleted.
+        # Never by read and put, nor in parts: a paused client could complete it long after the source was deleted.
         s3.copy_object(Bucket=bucket, Key=target, CopySource={"Bucket": bucket, "Key": source})
     except Exception as error:
         if code_of(error) in GONE:
@@ -320,8 +319,8 @@ def get_object(s3: Any, bucket: str, key: str) -> tuple[bytes, str]:  # content,
         try:
             response = s3.get_object(Bucket=bucket, Key=key)
             return response["Body"].read(), response["ETag"]
-        # botocore retries only until the first byte.
         except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError):
+            # botocore retries only until the first byte.
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("not reached")
