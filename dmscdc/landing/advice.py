@@ -48,6 +48,7 @@ class Advice(Word):
     REBUILD = "table rebuild --only {table}", "takes a table's position from the lake"
     REBUILD_ALL = "table rebuild", "takes the positions of all tables from the lake"
     RECONCILE = "reconcile {table}", "compares a table with its source", "lake[{table!r}].reconcile()"
+    RECONCILE_WITH = "reconcile {table} --source {source} {options}", "compares a table with a source that is named"
     RELOAD = "table rewind {table} --reload", "loads a table again from its files"
     RELOAD_KEEP = "table rewind {table} --reload --keep-changes", "takes the load set, with all change files on top"
     RELOAD_SUPERSEDE = "table rewind {table} --reload --supersede", "takes the load set, and leaves out older changes"

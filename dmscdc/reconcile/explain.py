@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from shlex import quote
 from typing import Any
 
 import pyarrow as pa
@@ -441,8 +440,7 @@ def again(
     secret: str = "",  # the name of one
 ) -> str:  # as it is typed
     "The command that repeats a proof, with the source and the name of the secret."
-    named = f" --secret {quote(secret)}" if secret else ""
-    return f"dmscdc reconcile {for_shell(table)} --source {quote(source)}{named}"
+    return Advice.RECONCILE_WITH(table, f"--secret {for_shell(secret)}" if secret else "", source=source)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-021
 def losses_of(
