@@ -111,6 +111,7 @@ class DmscdcError(Exception):
     mend: ClassVar[str] = ""  # what to do
 
     def __str__(self) -> str:
+        # A message may hold somebody's names, which must not steer a terminal.
         return escaped(super().__str__())
 
     def __init_subclass__(
@@ -120,6 +121,7 @@ class DmscdcError(Exception):
         cls.mend = mend
         cls.verdict = verdict or cls.verdict
         cls.exit_code = exit_code or (verdict.exit_code if verdict else cls.exit_code)
+        # Each class carries its own facts, so nobody has to keep a list of errors.
         ERRORS[cls.__name__] = cls
 
 
@@ -128,6 +130,7 @@ def is_expected(error: BaseException) -> TypeGuard[DmscdcError]:
     return isinstance(error, DmscdcError) and error.verdict is not None
 
 # %% ../notebooks/00_errors.ipynb #68fc5885
+# The built-in classes stay beside ours, so that a caller can still write `except ValueError`.
 class NotADmsName(DmscdcError, ValueError, exit_code=2, mend="move the file away, or correct the task of DMS"):
     "The base name is none that DMS gives to a load file or a change file."
 
@@ -180,6 +183,7 @@ class LakeDamaged(DmscdcError, verdict=Verdict.FAILED, mend="load the table agai
     "A file of the lake is not what the journal says of it; nothing was committed."
 
 # %% ../notebooks/00_errors.ipynb #e2c467ab
+# Of two writers that meet, one gets such an error and has changed nothing.
 class CommitConflict(DmscdcError, verdict=Verdict.FAILED, mend="dmscdc pass: it plans again"):
     "Somebody else committed since the run planned; nothing of the run is in the table, the next pass plans again."
 
@@ -224,6 +228,7 @@ class CatalogError(DmscdcError, mend="correct the catalogue or our access to it;
     "The catalogue could not be brought up to date; the lake is what it was."
 
 # %% ../notebooks/00_errors.ipynb #b5314566
+# Wrong use ends a command before anything starts, with exit code 2 as in other Unix programs.
 class ConfigError(DmscdcError, ValueError, exit_code=2, mend="correct dmscdc.toml, the variable or the flag"):
     "A setting is missing, unknown or makes no sense."
 
@@ -298,6 +303,7 @@ class PythonMismatch(DmscdcError, RuntimeError, mend="start client, server and w
     "The workers run another Python than the client."
 
 
+# Work that cannot be stopped keeps the lease of its table, so that nobody else begins meanwhile.
 class WorkGoesOn(DmscdcError, RuntimeError, mend="wait until its lease has run out; the next pass takes over"):
     "Work that should have been stopped may still be running."
 

@@ -15,6 +15,7 @@ from .options import ReadOptions, is_change_file
 from .read import BEFORE_IMAGE
 from .schema import OP, UNAVAILABLE, unavailable_list
 from ..errors import Refused
+from ..landing.advice import Advice
 
 # %% auto #0
 __all__ = ['current_name', 'current_names', 'lacks_op', 'with_op', 'may_lack_values', 'with_unavailable']
@@ -44,7 +45,7 @@ def current_names(
         doubles = " and ".join(name for name, new in zip(names, current) if new == twice[0])
         raise Refused(
             f"{path} has both {doubles}, which were set to be one column under two names. "
-            "Take that back with --undo of dmscdc table rename"
+            f"Take that back: {Advice.RENAME_UNDO()}"
         )
     return current
 

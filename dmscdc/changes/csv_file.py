@@ -20,6 +20,7 @@ import pyarrow.csv as pacsv
 from .options import ReadOptions
 from .schema import WAY, unreadable_in
 from ..errors import Unreadable
+from ..landing.advice import Advice
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
@@ -95,7 +96,7 @@ def _check_quotes(path: str, options: ReadOptions, count: int) -> None:
     if count % 2:
         raise Unreadable(
             f"{path}: it has {count:,} quotes, an odd number: one is not closed. The file is damaged, or "
-            f"its endpoint writes values raw (Rfc4180=false): dmscdc table set … --csv quote=. {WAY}"
+            f"its endpoint writes values raw (Rfc4180=false): {Advice.SET(options='--csv quote=')}. {WAY}"
         )
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #a1caed69

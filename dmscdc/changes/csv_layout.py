@@ -16,7 +16,6 @@ from .read import BEFORE_IMAGE, OPS
 from .schema import OP, STANDARD, WAY, Column, Schema
 from ..errors import Unreadable
 from ..landing.advice import Advice
-from ..landing.files import for_shell
 
 # %% auto #0
 __all__ = ['CsvLayout', 'layout_in']
@@ -69,8 +68,8 @@ def _has_header(table: str, path: str, options: ReadOptions, head: Sequence[Fiel
     if all(are_names) and options.header is None:
         raise Unreadable(
             f"the first row of {path} is {','.join(map(str, cells))}, which may be a header or a row of texts. "
-            "If its files begin with the names of their columns (AddColumnName=true): dmscdc table set "
-            f"{for_shell(table)} --csv header=true; if not: {Advice.SET(table, '--csv header=false')}"
+            "If its files begin with the names of their columns (AddColumnName=true): "
+            f"{Advice.SET(table, '--csv header=true')}; if not: {Advice.SET(table, '--csv header=false')}"
         )
     return all(are_names)
 

@@ -16,7 +16,6 @@ from .read import OPS, is_sequence
 from .schema import STANDARD, Schema
 from ..errors import Nameless, Unreadable
 from ..landing.advice import Advice
-from ..landing.files import for_shell
 
 # %% auto #0
 __all__ = ['other_delimiter', 'no_names', 'no_layout', 'two_layouts']
@@ -169,8 +168,8 @@ def no_layout(
     counts = {len(layout) for layout in layouts(options, version.columns, is_change)}
     return Unreadable(
         f"{words} If its columns are others: {Advice.COLUMNS(table, '--ddl FILE')}{since}. If rules of "
-        f"the task add columns behind those of the source (now: {added_columns}): dmscdc table set {for_shell(table)} "
-        f"--csv more=A,B{other_delimiter(table, rows, counts)}"
+        f"the task add columns behind those of the source (now: {added_columns}): "
+        f"{Advice.SET(table, '--csv more=A,B')}{other_delimiter(table, rows, counts)}"
     )
 
 # %% ../../notebooks/05_changes/13_csv_refusals.ipynb #93616730

@@ -14,7 +14,7 @@ from typing import Any
 from .schema import Column, Schema, lake_arrow_type
 from ..errors import BadSetting, NotADmsName
 from ..landing.advice import Advice
-from ..landing.files import TableRef, for_shell, parse_name, printable
+from ..landing.files import TableRef, parse_name, printable
 
 # %% auto #0
 __all__ = ['Listed', 'Definition', 'lake_type', 'read_ddl', 'tables_in', 'defines', 'read_json', 'read_catalog', 'with_version']
@@ -487,7 +487,7 @@ def with_version(
     names = [column for column, _ in columns]
     name = since.rpartition("/")[2]
     starts = [start for start, listed in before if [column for column, _ in listed] == names]
-    command = f"dmscdc table columns {for_shell(table)} --ddl FILE --since"
+    command = Advice.COLUMNS(table, "--ddl FILE --since")
     if since and since != _LOAD:
         try:
             is_change = parse_name(name).kind == "change"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Refused
 from ..landing.advice import Advice
-from ..landing.files import TableRef, for_shell
+from ..landing.files import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -204,19 +204,19 @@ def note_aside(
     by_path = missing(by_path)
     if not by_path:
         return ""
-    example, name = next(iter(by_path)), for_shell(table)
+    example = next(iter(by_path))
     # Such rows are no fault of a file: nothing can be repaired, only a key helps.
     if all(entry[1].endswith(_NO_KEY) for entry in by_path.values()):
         return (
             f"updates and deletes that were not applied, because the table has no key: {aside_words(by_path)} "
             f"({example}{', …' * (len(by_path) > 1)}). To see them: {Advice.QUARANTINE_SHOW(table)}. If "
-            f"columns identify its rows: {Advice.SET(table, '--key …')}, then dmscdc table rewind "
-            f"{for_shell(table)} --reload; to go on without them: {Advice.QUARANTINE_DROP(table)}"
+            f"columns identify its rows: {Advice.SET(table, '--key …')}, then "
+            f"{Advice.RELOAD(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
         )
     return (
         f"put aside and not in the table: {aside_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "
-        f"To see them, and why: dmscdc quarantine show {name}. After a repair of the file or of the table's "
-        f"definition: dmscdc quarantine replay {name}; to go on without them: dmscdc quarantine drop {name}"
+        f"To see them, and why: {Advice.QUARANTINE_SHOW(table)}. After a repair of the file or of the table's "
+        f"definition: {Advice.QUARANTINE_REPLAY(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
     )
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #f0052083
@@ -271,7 +271,7 @@ def check_number(
         raise Refused(
             f"{table}: more than {MAX_BAD_ROWS:,} rows cannot be applied, the first is row {(rows[0].row or 0) + 1:,} "
             f"of {rows[0].path}: {rows[0].reason}. So many are not put aside; nothing was applied. Look at the key and "
-            f"the columns: dmscdc table list, dmscdc table columns {for_shell(table)}",
+            f"the columns: {Advice.LIST()}, {Advice.COLUMNS(table)}",
             len(rows),
         )
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from ..errors import LakeDamaged, OutOfMemory, Refused, Unreadable
 from ..landing.advice import Advice
-from ..landing.files import WHOLE_ROWS, for_shell
+from ..landing.files import WHOLE_ROWS
 from ..storage.filesystem import fs_and_path, staged_buffer
 
 # %% auto #0
@@ -854,7 +854,7 @@ def check_case(
         if like == name or name in held_names and like in held_names:
             continue
         is_gone = like in held_names and not any(like in [column.name for column in file.schema] for file in footers)
-        rename = f"dmscdc table rename {for_shell(table)} {for_shell(like)} {for_shell(name)}"
+        rename = Advice.RENAME(table, old=like, new=name)
         if_renamed = f"If {like} was renamed: {rename}, then: {Advice.PASS_ONLY(table)}. Else rename"
         raise Refused(
             f"{table}: its columns {like} and {name} differ only in the case of letters. Spark, Athena and "

@@ -86,6 +86,7 @@ def install_command(
     where = ["--python-platform", _PLATFORM, "--python-version", python or service.python]
     name, version = (package, "") if package.endswith(".whl") else (package[: len("dmscdc")], package[len("dmscdc") :])
     packages = [f"{name}[{service.parts}]{version}", *service.packages]
+    # For another machine, perhaps with another Python: nothing of the packages runs here.
     return [sys.executable, "-m", "uv", "pip", "install", *how, *where, *packages]
 
 # %% ../../notebooks/16_deploy/09_environment.ipynb #c10e0009
@@ -93,6 +94,7 @@ def _as_made(
     entry: tarfile.TarInfo,
 ) -> tarfile.TarInfo:
     "An entry without what differs from one making to the next."
+    # Equal packages make equal archives, so that an upload can be left out.
     entry.mtime = 0
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
@@ -106,6 +108,7 @@ def pack(
 ) -> None:
     "Write a virtual environment of these packages as an archive."
     settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n".encode()
+    # The service brings the Python; the archive has only its packages.
     links = {f"bin/python{python}": f"/usr/bin/python{python}", "bin/python": f"python{python}"}
     draft = path.with_name(f".{path.name}.part")  # a half archive must not have its name
     with (
@@ -148,6 +151,7 @@ def write_environment(
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
         site, versions = Path(home, "site"), Path(home, "constraints.txt")
+        # A service that installs modules by itself gets other versions tomorrow than those that were tested.
         versions.write_text(versions_for(service))
         command = install_command(package, site, versions, service, python)
         done = subprocess.run(command, capture_output=True, text=True)
@@ -156,6 +160,7 @@ def write_environment(
             raise BadSetting(f"no archive of {package} was made for Python {python}, because uv failed: {uv_words}")
         if service is GLUE_HUDI:  # Glue brings what the other formats need
             (site / BROUGHT).mkdir(parents=True)
+            # In the archive, so that our own Spark loads it and Glue's classes stay as they are.
             for jar in fetched_jars(listed()[jar_of(format, service.spark)]):
                 shutil.copy(jar, site / BROUGHT)
         try:

@@ -28,6 +28,7 @@ def templates() -> dict[str, str]:  # text by name of the file, with its folder
     "All files of a deployment."
     paths = (path for path in sorted(_kept().rglob("*")) if path.is_file() and path.suffix in _KINDS)
     by_path = {str(path.relative_to(_kept())): path.read_text() for path in paths}
+    # Made when they are asked for, because the orders are drawn anew from their seed.
     return {**by_path, "shop.sql": shop_mysql(), "changes.sql": "\n".join([f"USE {SCHEMA};", *story_sql(), ""])}
 
 # %% ../../notebooks/16_deploy/01_files.ipynb #ed4de39d

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import TROUBLE, Verdict
+from ..landing.advice import Advice
 from ..runs.log import RunLog
 from ..runs.report import took
 from ..service.config import Config
@@ -41,10 +42,11 @@ def _outcome(
 ) -> Outcome:
     "What a pass would say of a table, without running it."
     table_status = status.item.status
+    # A table with work is as its last run left it, and so is one whose run asked for a person.
     stays = table_status.get("last_verdict") == Verdict.ATTENTION and status.state != "paused"
     if stays or status.has_work and table_status.get("last_verdict") in TROUBLE:
         return Outcome(
-            str(status.table), table_status["last_verdict"], table_status.get("last_words", ""), "dmscdc status"
+            str(status.table), table_status["last_verdict"], table_status.get("last_words", ""), Advice.STATUS()
         )
     return outcome_without_run(status)
 
@@ -71,6 +73,7 @@ def in_trouble(
     for status in read_statuses(config):
         outcome = _outcome(status)
         table_lines = [line for line in lines if line["table"] == str(status.table)]
+        # A difference is known from the last proof that came to an answer; it is not found anew.
         proofs = [line for line in table_lines if line["job"] == "reconcile" and _COMPARED.search(line["words"])]
         bad = _bad_runs([line for line in table_lines if line["job"] != "reconcile"])
         is_different = bool(proofs) and proofs[-1]["verdict"] in TROUBLE
@@ -104,6 +107,7 @@ def raised(
     for name, (metric, threshold) in ALARMS.items():
         value = facts.get(metric)
         limit = limits[threshold] if isinstance(threshold, str) else threshold
+        # A number that is not known raises nothing, and neither does one at its limit.
         if value is not None and value > limit:
             alarms.append((name, value))
     return alarms
@@ -134,5 +138,5 @@ def _of_passes(
     hours = f"{seconds / 3600:,.1f} hours"
     ended = f"no pass has ended for {hours}" if math.isfinite(seconds) else "no pass has ended yet"
     words = {"NoPass": ended, "Quiet": f"DMS has written no change file for {hours}"}
-    helps = {"NoPass": "dmscdc pass", "Quiet": "aws dms describe-replication-tasks"}
+    helps = {"NoPass": Advice.PASS(), "Quiet": "aws dms describe-replication-tasks"}
     return {"words": words[alarm], "command": helps[alarm], "since": "", "report": ""}

@@ -28,7 +28,6 @@ from dmscdc.landing.files import (
     LandingPlace,
     Listing,
     TableRef,
-    for_shell,
     landing_command,
     parse_name,
     printable,
@@ -117,7 +116,7 @@ def transactions(landing: Landing, setting: str) -> list[Finding]:
     except NotADmsName as error:
         what, _, mend = str(error).partition(": ")
         folder = path.rpartition("/")[0]
-        mend = f"dmscdc pass --transactions {for_shell(folder)}" if folder else mend
+        mend = Advice.PASS_TRANSACTIONS(folder=folder) if folder else mend
         return [Finding("error", "landing", f"{path}: {what}", "No change of any table comes into the lake", mend)]
     return []
 

@@ -24,6 +24,7 @@ from typing import Any
 from .evidence import Finding
 from ..errors import FormatMissing
 from ..lake.table import version_of
+from ..landing.advice import Advice
 from ..landing.files import OURS, for_shell
 from ..landing.joined import places_of
 from ..runs.report import size as in_bytes
@@ -306,7 +307,7 @@ def rights(survey: Survey) -> Iterator[Finding]:
             mend = "let us write there (chmod, chown), or name another place"
             mend = f"give us {_NEEDS[name]} there" if far else mend
             if code_of(error) == "ResourceNotFoundException":
-                mend = "dmscdc table init"
+                mend = Advice.TABLE_INIT()
             what = f"{place} cannot be written: {_reason(error)}"
             yield Finding("error", name, what, "Every pass writes there", mend)
 

@@ -15,6 +15,7 @@ from ..changes.schema import read_footer
 from .evidence import Finding
 from .task_checks import Settings, parse_settings
 from ..errors import BadSetting, Refused
+from ..landing.advice import Advice
 from ..landing.files import Landing, Listing, TableRef
 from ..load.arrivals import count
 from ..storage.filesystem import client, code_of
@@ -137,7 +138,7 @@ def task_state(look: TaskLook) -> Iterator[Finding]:
                 _name(table),
                 what,
                 "A TRUNCATE among them leaves no delete in the files",
-                "dmscdc reconcile tells what differs",
+                f"{Advice.RECONCILE(_name(table))} shows what differs",
             )
 
 # %% ../../notebooks/14_doctor/05_running_task.ipynb #38a444d8
@@ -202,5 +203,5 @@ def beside_landing(
                 str(ref),
                 f"DMS counts {count(changes, 'change')}, and no change file lies here",
                 "They were moved away, or are not written yet",
-                "dmscdc plan; the setting archive",
+                f"{Advice.PLAN()}; the setting archive",
             )

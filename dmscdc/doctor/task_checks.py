@@ -17,6 +17,7 @@ from ..changes.schema import STANDARD
 from .evidence import Finding
 from .table_checks import SEQUENCE_RULE
 from ..errors import BadSetting
+from ..landing.advice import Advice
 from ..landing.files import for_shell
 
 # %% auto #0
@@ -145,7 +146,7 @@ def loses_changes(settings: Settings) -> Iterator[Finding]:
             settings.place,
             f"DataErrorPolicy is {policy}",
             "A row that DMS cannot convert is left out; only its log says so",
-            "DataErrorPolicy=SUSPEND_TABLE, and an alarm on suspended tables; or compare: dmscdc reconcile",
+            f"DataErrorPolicy=SUSPEND_TABLE, and an alarm on suspended tables; or compare: {Advice.RECONCILE()}",
         )
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #7ec23dda
@@ -202,9 +203,11 @@ def missing_changes(settings: Settings) -> Iterator[Finding]:
         if settings.is_on(name):
             yield Finding(severity, settings.place, f"{name} is true", why, f"{name}=false, and reload the tables")
     if settings.is_on("PreserveTransactions"):
-        path = for_shell(str(settings.get("CdcPath", "")).strip("/") or "CDCPATH")
+        path = str(settings.get("CdcPath", "")).strip("/") or "CDCPATH"
         why = "Changes of all tables are in one folder; a pass that knows it divides them among the tables"
-        yield Finding("note", settings.place, "PreserveTransactions is true", why, f"dmscdc pass --transactions {path}")
+        yield Finding(
+            "note", settings.place, "PreserveTransactions is true", why, Advice.PASS_TRANSACTIONS(folder=path)
+        )
     # DMS writes CSV unless told otherwise.
     if str(settings.get("DataFormat", "csv")).lower() == "csv":
         if not settings.is_on("Rfc4180", True):
@@ -213,7 +216,7 @@ def missing_changes(settings: Settings) -> Iterator[Finding]:
                 settings.place,
                 "Rfc4180 is false",
                 "A text with a delimiter or line break in it breaks its row, which is then refused",
-                "Rfc4180=true; else: dmscdc table set TABLE --csv quote=",
+                f"Rfc4180=true; else: {Advice.SET(options='--csv quote=')}",
             )
         if not settings.is_on("AddColumnName"):
             yield Finding(
@@ -221,7 +224,7 @@ def missing_changes(settings: Settings) -> Iterator[Finding]:
                 settings.place,
                 "files are CSV without names of columns",
                 "Every table needs a definition",
-                "dmscdc table columns TABLE --ddl FILE; or DataFormat=parquet",
+                f"{Advice.COLUMNS(options='--ddl FILE')}; or DataFormat=parquet",
             )
         if settings.is_on("UseCsvNoSupValue") and (marker := str(settings.get("CsvNoSupValue") or "")):
             yield Finding(
@@ -230,7 +233,7 @@ def missing_changes(settings: Settings) -> Iterator[Finding]:
                 f"CsvNoSupValue is {marker!r}",
                 "Values that the source's log did not have "
                 "are told by this text; until a table knows it, it is read as a value, or refused",
-                f"dmscdc table set TABLE --csv {for_shell(f'marker={marker}')}",
+                Advice.SET(options=f"--csv {for_shell(f'marker={marker}')}"),
             )
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #bdeb7b9c

@@ -421,7 +421,7 @@ def open_changelog(
     if not load and not changes:
         source.tables([table])  # fails if the landing itself is gone
         places = f" or in {archive}" if archive else ""
-        raise NoPast(f"{table}: no file of DMS below {source.url(table)}{places}. Tables: dmscdc plan")
+        raise NoPast(f"{table}: no file of DMS below {source.url(table)}{places}. Tables: {Advice.PLAN()}")
     before = obsolete(load, changes, position, moved)
     number = _number_of(load, position)
     urls: Mapping[str, str] = {file.path: source.url(table, file.path) for file in (*load, *changes)}

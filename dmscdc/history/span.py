@@ -13,7 +13,8 @@ from ..changes.quarantine import read_aside
 from ..changes.read import ChangeFiles, check_key
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, applied_but_gone, changelog_files, equal_images, held_by, is_same_base
-from ..landing.files import RawFile, change_order, day_before, for_shell
+from ..landing.advice import Advice
+from ..landing.files import RawFile, change_order, day_before
 from ..state.position import Position, checksum, reload_name, reread
 from ..storage.filesystem import fs_and_path
 
@@ -168,8 +169,8 @@ def feed_files(
     if not key and equal_images(line, files)[1]:
         raise Refused(
             f"{table} has no key, and its updates and deletes take rows that are equal to their before images: which "
-            f"rows those were is not in a feed. If columns identify its rows: dmscdc table set {for_shell(table)} "
-            f"--key COLUMNS. Else read the lake, or `dmscdc as-of {for_shell(table)}`"
+            "rows those were is not in a feed. If columns identify its rows: "
+            f"{Advice.SET(table, '--key COLUMNS')}. Else read the lake, or `{Advice.AS_OF(table)}`"
         )
     if names := {column.name for column in files.schema} & {CHANGE_TYPE, PLACE, COMMIT_TIME}:
         words = "a name that a feed needs for itself. Rename it in the task's mapping, or do without a feed"

@@ -18,6 +18,7 @@ from .delta_log import DeltaLog
 from .open import FormatCommit, Newest, OwnFiles, session_settings
 from .outcome import MergeSource
 from .table import Transaction
+from ..landing.advice import Advice
 from ..storage.filesystem import is_bucket, spark_url
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ class DeltaTable(OwnFiles):
         if newest.top.id != newest.version.id and newest.top.goes_to is None:
             raise Refused(
                 f"{self.table}: another program wrote version {newest.top.id} ({newest.top.words}) of {self.location}. "
-                "In a bucket two programs can overwrite each other's commits. Leave its upkeep to dmscdc maintain "
-                f"lake and restore version {newest.version.id}; or let all programs use Delta's S3DynamoDBLogStore: "
+                "In a bucket two programs can overwrite each other's commits. Leave its upkeep to "
+                f"{Advice.MAINTAIN_LAKE()} and restore version {newest.version.id}; or let all programs use Delta's "
+                "S3DynamoDBLogStore: "
                 f"--conf {_STORE}=io.delta.storage.S3DynamoDBLogStore"
             )
 

@@ -167,7 +167,7 @@ class IcebergTable(IcebergFiles):
         if (version := metadata.get("format-version", 2)) > 2:
             raise Refused(
                 f"{self.table}: another program has upgraded the table to version {version} of Iceberg's format, and "
-                "dmscdc writes version 2. Load it again into another place: dmscdc init --lake …"
+                "dmscdc writes version 2. Load it again into another folder: lake in dmscdc.toml, or --lake"
             )
         return snapshot_commits(metadata)
 

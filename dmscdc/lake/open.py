@@ -373,7 +373,7 @@ class OpenTable(FormatAdapter):
         if newest is None and next(self.versions(), None):
             raise Refused(
                 f"{self.table}: {self.location} holds a table of the format {self.format} that we did not write. "
-                f"Move it away, or give this table another place: dmscdc init --lake …"
+                "Move it away, or set another folder for the lake: lake in dmscdc.toml, or --lake"
             )
         return newest
 

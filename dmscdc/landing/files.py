@@ -58,6 +58,7 @@ class TableRef:
                 raise ValueError(f"no table can be called '{printable(part)}': it leads elsewhere or steers a terminal")
 
     def __str__(self) -> str:  # never like an option of a command
+        # The first dot divides schema and table; a dash in front would be taken for an option.
         quoted = "." in self.schema or self.schema.startswith(('"', "-"))
         schema = '"{}"'.format(self.schema.replace('"', '""')) if quoted else self.schema
         return f"{schema}.{self.name}"
@@ -111,6 +112,7 @@ def parse_name(
         segment = match["segment"]
         return DmsName(
             "load",
+            # DMS numbers load files in hexadecimal.
             int(match["number"], 16),
             None,
             int(segment) if segment else None,
@@ -168,7 +170,9 @@ class RawFile:
     folder = property(lambda self: self.path.rpartition("/")[0], doc="Folders between table and file.")
     is_load = property(lambda self: bool(_LOAD_NAME.fullmatch(self.name)), doc="Named like a load file.")
     is_change = property(lambda self: _kind(self.name) == "change", doc="Named like a change file.")
+    # A base name repeats across date folders, segments and reloads.
     identity = property(lambda self: (self.path, self.size), doc="What makes it this file and no other.")
+    # Date folders need not sort by time: with DDMMYYYY, 2 November comes before 30 October.
     order = property(lambda self: (self.name, self.path), doc="Of change files: base name, then path.")
     stamp = property(
         lambda self: parse_name(self.name).stamp if self.is_change else None,
@@ -572,6 +576,7 @@ def landing_command(
 def _wrong_level(root: str, paths: list[str]) -> str:
     "The hint for a landing whose path is too long or too short, with the path to try."
     paths = [path for path in paths if all(map(is_sound, path.split("/")))]
+    # The depth of one file of DMS shows by how many folders the landing is wrong.
     dms = next((path for path in paths if _kind(path.rpartition("/")[2])), None)
     if dms is None:
         return _mixed_tables(paths)

@@ -19,6 +19,7 @@ __all__ = ['places_of', 'JoinedLanding']
 # %% ../../notebooks/02_landing/02_joined.ipynb #bdd8dd7c
 def places_of(landing: str) -> list[str]:  # one, or several with a comma between
     "The places of a landing."
+    # A comma in the name of a folder stays one.
     return re.split(r",(?=/|[a-z0-9]+://)", landing)
 
 # %% ../../notebooks/02_landing/02_joined.ipynb #3b1901e9
@@ -48,6 +49,7 @@ class JoinedLanding:
 
     def _owns(self, place: LandingPlace, path: str) -> bool:  # below the place
         "Whether a path of a place does not lie in another place."
+        # With CdcPath, DMS puts the second place inside the first; what lies there belongs to it alone.
         return not any(f"{path}/".startswith(f"{way}/") for way in self._inside[str(place.root)])
 
     def tables(self, known_tables: Iterable[TableRef] = ()) -> list[TableRef]:  # not checked again
@@ -74,6 +76,7 @@ class JoinedLanding:
         where: dict[str, LandingPlace] = {}
         for place, listing in listings:
             for file in chain(listing.load, listing.changes):
+                # Names order the change files, so two of one name cannot be put in order.
                 if file.path in where:
                     both_places = f"{where[file.path].url(table)} and in {place.url(table)}"
                     raise LandingContradicts(

@@ -50,6 +50,7 @@ def expression(text: str) -> Expression | None:  # None: a column's name
 # %% ../../notebooks/02_landing/06_layout.ipynb #5f4b8cc5
 def entries(text: str) -> list[str]:
     "The entries of a partition that is written as one text."
+    # A comma inside an expression is its own.
     parts = (part.strip() for part in re.split(r",(?![^(]*\))", text))
     return [str(expression(part) or part) for part in parts if part]
 

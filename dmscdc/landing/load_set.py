@@ -43,6 +43,7 @@ def mixed_pair(
     "The first pair whose object times fall while the numbers rise, within one folder and segment."
     newest: dict[tuple[Any, ...], RawFile] = {}
     for file in files:
+        # DMS writes the files of a folder in the order of their numbers, so their times rise.
         writer = (file.folder, parse_name(file.name).segment)
         before = newest.get(writer)
         if before and file.time < before.time:
@@ -125,6 +126,7 @@ def judge_load(
         return LoadSet("incomplete", waits=_waits(len(listing.load), quiet, "" if pair else _OR_SOONER))
     if pair:
         return LoadSet("mixed", doubt=_mixed(*pair))
+    # Written again, or the landing was copied: the files do not show which.
     if is_copy(listing.load, loaded) and not trusted:
         return LoadSet("copied", doubt=_copied(changed))
     return LoadSet("new")
@@ -139,6 +141,7 @@ def is_believable(
     file: RawFile,  # a change file
 ) -> bool:
     "Whether its object time is at most minutes after the time in its name."
+    # DMS puts a change file moments after closing it; a copy comes later, and a name in another zone may be hours off.
     return -_COARSE <= file.time - file.stamp.timestamp() <= _DELAY
 
 # %% ../../notebooks/02_landing/04_load_set.ipynb #cell-035
@@ -204,5 +207,6 @@ def forced_cutoff(
     start = min(file.time for file in load)
     ends = [file.order for file in changes if file.time < start]
     if last_applied and any(not is_believable(file) for file in changes):
+        # Where times say nothing, at least what had been applied counts as older.
         ends.append(change_order(last_applied))
     return CutOff(tuple(file for file in changes if ends and file.order <= max(ends)))

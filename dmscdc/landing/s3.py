@@ -50,6 +50,7 @@ def _raw_files(
 ) -> Iterator[RawFile]:
     "Objects as files below `start`."
     for item in objects:
+        # A key that ends in / is a folder that the console has made.
         if item["Key"].startswith(start) and not item["Key"].endswith("/"):
             etag = item.get("ETag", "").strip('"')
             yield RawFile(item["Key"][len(start) :], item["Size"], _seconds(item["LastModified"]), etag)
@@ -105,6 +106,7 @@ def days_since(
     runs: list[tuple[str, str]] = []
     open = False
     for day in sorted(days):
+        # By the day of the names: a folder has the date of the commit, and DMS may be days behind.
         digits, is_wanted = day[-9:-1], day[-9:-1] >= name[:8]
         if is_wanted and open:
             runs[-1] = (runs[-1][0], day)
@@ -165,6 +167,7 @@ def _in_words(
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-027
 def _payer() -> dict[str, str]:
     "The request parameter that sets who pays."
+    # As GDAL and delta-rs name it; boto3 has no setting for it.
     who = os.environ.get("AWS_REQUEST_PAYER", "")
     return {"RequestPayer": who} if who else {}
 
@@ -247,6 +250,7 @@ def _overview(
             if DAY.fullmatch(path):
                 days.append(path)
             elif _DASHED.fullmatch(path):
+                # A date folder like 2018-12-15 has dashes itself, so its days show one dash further.
                 nested = _overview(bucket, start, begin, path) if _leads_on(path, begin) else ([], [])
                 objects, days = objects + nested[0], days + nested[1]
             else:
@@ -285,9 +289,11 @@ def _list_table(
     position: Any,  # what the table has applied; None: nothing
 ) -> Listing:
     "New, late and known files of a table; all its files if that is not enough."
+    # After a year a full listing takes five hundred responses, to find ten new files.
     begin = begin_of(position)
     if begin:
         listing = classify(_raw_files(_recent_objects(bucket, start, begin), start))
+        # A new load, or known files that were put again, need all files.
         if is_enough(listing, position):
             return listing
     return classify(_raw_files(_objects_in(bucket, start), start))

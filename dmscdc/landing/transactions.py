@@ -112,6 +112,7 @@ def divide(
         if not match:
             raise ValueError(f"row {number:,} does not begin with Op, table and schema: {row[:80]!r}")
         op, name, schema = (_name(field, quote) for field in match.groups())
+        # A table's name becomes the name of a folder.
         if not (_is_folder_name(name) and _is_folder_name(schema)):
             raise ValueError(f"row {number:,} names the table {name!r} of the schema {schema!r}")
         part = parts.setdefault(TableRef(schema, name), [])
@@ -217,11 +218,13 @@ def _put(
 ) -> None:
     "Write a file that appears complete."
     fs, path = new_fs_and_path(url)
+    # Hidden until it is whole, so that nobody reads half a file; an object of a bucket appears whole.
     draft = path if is_bucket(url) else f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.writing"
     with fs.open_output_stream(draft, compression=None) as file:
         file.write(content)
     if not is_bucket(url):
         if object_time is not None:
+            # Planning needs the time to see which changes are older than a load.
             os.utime(draft, (object_time, object_time))
         os.replace(draft, path)
 
@@ -412,8 +415,10 @@ def route(
             routed = _sum(routed, _route_file(look, file, starts))
             passed.append(file)
     except Unreadable as error:
+        # Later files wait, because their rows come after those of this one.
         routed = replace(routed, problems=(*routed.problems, str(error)))
     done = _later(look.done, passed)
+    # The list is written last: what a killed run has divided lies there and stays as it is.
     if passed:
         _keep(look.url, done)
     return replace(routed, last=max(done.known, default=""))

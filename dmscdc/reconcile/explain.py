@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from shlex import quote
 from typing import Any
 
 import pyarrow as pa
@@ -272,10 +271,7 @@ def _counted(
     return ", ".join(parts)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #a35ba23e
-_LEFT_OUT = (
-    "; the table has no key, so updates and deletes that landed were left out. Set a key and reload: "
-    "dmscdc table set {0} --key … and dmscdc table rewind {0} --reload"
-)
+_LEFT_OUT = "; the table has no key, so updates and deletes that landed were left out. Set a key and reload:"
 
 
 def likely_cause(
@@ -334,7 +330,7 @@ def judge(
         return Verdict.OK, f"{rows}. All differences are {waits}{note}"
     reason = f"different ({decided})" if decided else "not explained by a change that waits"
     if done.counts and without_key:
-        reason += _LEFT_OUT.format(for_shell(without_key))
+        reason += f"{_LEFT_OUT} {Advice.SET(without_key, '--key …')} and {Advice.RELOAD(without_key)}"
     differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {reason}"
     cause = likely_cause(done, table) if table else ""
     differ += f". Likely: {cause}" if cause else ""
@@ -444,8 +440,7 @@ def again(
     secret: str = "",  # the name of one
 ) -> str:  # as it is typed
     "The command that repeats a proof, with the source and the name of the secret."
-    named = f" --secret {quote(secret)}" if secret else ""
-    return f"dmscdc reconcile {for_shell(table)} --source {quote(source)}{named}"
+    return Advice.RECONCILE_WITH(table, f"--secret {for_shell(secret)}" if secret else "", source=source)
 
 # %% ../../notebooks/12_reconcile/04_explain.ipynb #cell-021
 def losses_of(

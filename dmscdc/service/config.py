@@ -20,6 +20,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.joined import places_of
 from ..spark.formats import FORMATS, formats
@@ -90,6 +91,7 @@ def table_parameters(
     "The parameters of a table's job notebook: plain values, nothing computed, no secret."
     named = {name: getattr(config, name) for name in ("landing", "lake", "state", "format", "quiet_period")}
     places = {name: value for name in ("catalog", "archive", "mask") if (value := getattr(config, name))}
+    # papermill writes them into the executed notebook, where they stay for years: no secret may be among them.
     return {"table": str(table), **named, **places, **run_parameters}
 
 # %% ../../notebooks/13_service/01_config.ipynb #a292627c
@@ -144,6 +146,7 @@ def check_setting_names(
 ) -> None:
     "Refuse a setting that does not exist, and suggest the one that may be meant."
     for name in settings:
+        # Who wrote `worker = 8` believes that eight are at work, so a misspelt setting is not ignored.
         if name not in MEANING:
             similar = get_close_matches(str(name).replace("-", "_"), MEANING, n=1)
             hint = f" Did you mean {similar[0]}?" if similar else ""
@@ -219,6 +222,7 @@ def absolute(
         return f"{kind}:{absolute(path, folder)}"
     if colon and re.fullmatch(r"[a-z][a-z0-9+]+", kind):  # s3://…, dynamodb:…
         return value
+    # From the folder of the file, so that a timer finds the same places as a person.
     return str((folder / Path(value).expanduser()).resolve())
 
 # %% ../../notebooks/13_service/01_config.ipynb #c86cce83
@@ -253,7 +257,7 @@ def _not_said(missing: list[str], file: Path) -> ConfigError:
     lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
     return ConfigError(
         f"{where} what {lacking} ({file.parent}): "
-        "dmscdc init --landing FOLDER --lake FOLDER writes one, "
+        f"{Advice.INIT(landing='FOLDER', lake='FOLDER')} writes one, "
         f"or give --{' and --'.join(missing)}"
     )
 
@@ -286,6 +290,7 @@ def _check_places(paths: Mapping[str, str]) -> None:
         other_parts, parts = _parts(other_place), _parts(there)
         if one == other_name and 0 < abs(len(other_parts) - len(parts)) <= 2:  # as with `CdcPath`
             continue
+        # Else our files would be taken for files of DMS, or the other way round.
         if other_parts[: len(parts)] == parts or parts[: len(other_parts)] == other_parts:
             how = "are the same place" if other_parts == parts else "lie one inside the other"
             hint = f"give the {other_name} a place of its own, beside the {one}, with --{other_name}"
@@ -301,6 +306,7 @@ def read_config(
 ) -> Config:  # with absolute paths
     "The settings of a folder. Raises `ConfigError`."
     folder = _here(folder)
+    # Checked whole, though flags may win: a mistake is found today, and not when the flag is left out.
     settings = _read_file(folder / FILE)
     flags = _renamed({name: value for name, value in flags.items() if value is not None})
     check_setting_names(flags, "command line")
@@ -340,6 +346,7 @@ def write_config(
     _check_places({name: _joined(settings[name], _here(folder)) for name in _PLACES if settings.get(name)})
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
+        # A second `init` keeps what a person has changed in the file.
         with file.open("x", encoding="utf-8") as target:
             target.write(text)
     except FileExistsError:
@@ -366,6 +373,7 @@ def nearest_config(
     if folder:
         return read_config(folder)
     cwd = Path.cwd()
+    # In JupyterLab the current folder is that of the notebook, not that of the settings.
     for home in (place for folder_above in (cwd, *cwd.parents) for place in (folder_above, folder_above / "demo")):
         if (home / FILE).is_file():
             _check_whose(home, cwd)

@@ -57,6 +57,7 @@ def _hindrance(
 ) -> str:  # "" if the table can go on
     "Why a table cannot take all its files now."
     row = status_row(status)
+    # Somebody has decided that a paused table stays behind.
     if status.state == "paused":
         return ""
     if row["verdict"] in ("", Verdict.NOTHING) and not row["waits"] and status.state == "ready":
@@ -78,6 +79,7 @@ def hold_back(
     reason: str,
 ) -> dict[str, Outcome]:  # by table, of those that could have gone on
     "The outcomes of a pass that begins nothing."
+    # If only some went on, a foreign key could point to a row that is not there yet.
     words = f"not begun, so that all tables stay at one transaction: {reason}"
     outcomes = [
         Outcome(str(status.table), Verdict.ATTENTION, words, Advice.STATUS())
@@ -99,7 +101,7 @@ def say_boundary(
     behind = [name for name, outcome in tables.items() if outcome.verdict not in WELL]
     paused = [name for name, outcome in tables.items() if outcome.paused and outcome.waits]
     if behind:
-        command = "dmscdc pass --consistent"
+        command = Advice.PASS_CONSISTENT()
         unread.append(f"the tables are not all at one transaction: look at {some(behind)}, then: {command}")
     elif newest_file:
         but = f" but {some(paused)}, paused with files that wait," if paused else ""

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ..changes.options import options_from
 from ..changes.rewrite import ReadableUrls
 from ..errors import LandingEmpty
+from ..landing.advice import Advice
 from ..landing.files import Landing, RawFile, TableRef
 from ..landing.s3 import open_landing
 from ..runs.charts import charts_of
@@ -49,7 +50,7 @@ def kept_runs(
 
     lines = [line for line in RunLog(config.runs).lines() if line.get("notebook")]
     if not lines:
-        raise LookupError(f"no run is kept in {config.runs}: dmscdc pass makes some")
+        raise LookupError(f"no run is kept in {config.runs}: {Advice.PASS()} makes some")
     runs = pd.DataFrame(lines).fillna({"table": ""})
     runs["seconds"] = [took(line["start"], line["end"]) for line in lines]
     runs["read"] = [(line.get("rows") or {}).get("read", 0) for line in lines]
@@ -64,6 +65,7 @@ def report_links(
     "A list of links to their reports."
     run_store, items = open_run_store(config.runs), []
     for one in runs.itertuples():
+        # A path may have blanks, and the text of a verdict may hold any value of a row.
         link, what = quote(str(run_store.where(one.html)), safe="/:"), escape(one.table or one.job)
         items.append(f'<li><a href="{link}">{one.start[:19]} {what}</a> {one.verdict}: {escape(one.words[:200])}</li>')
     return Markup(f"<ul>{''.join(items)}</ul>")

@@ -33,6 +33,7 @@ def items_mark(
     "A mark of all items, in whatever order they come. The template's function makes the same."
     rows = []
     for item in items:
+        # Of tables of other landings only settings count, because their passes move on.
         names = (*_SETTINGS, *_PROGRESS) if item["path"]["S"] in landing else _SETTINGS
         rows.append(repr([item.get(name) for name in names]))
     return sha256("\n".join(sorted(rows)).encode()).hexdigest()
@@ -71,9 +72,11 @@ def look_around(
     now: float,  # epoch seconds
 ) -> Seen | None:  # None: nobody asks, because not all of it lies on AWS
     "Take back the word of an earlier pass, and mark the settings. Raises `RunStoreError`."
+    # Only on AWS a function asks first whether a pass is needed.
     is_here = config.state.startswith("dynamodb:") and is_bucket(config.landing) and is_bucket(config.runs)
     if not is_here:
         return None
+    # Taken back first: a pass that is killed, or finds trouble, leaves none, and the next one is started.
     if _word(config).get("landing") == config.landing:
         open_run_store(config.runs).remove([WORD])
     return Seen(now, items_mark(_items(config)))
@@ -84,6 +87,7 @@ def is_calm(
     paused: bool,  # by a person
 ) -> bool:
     "Whether the next pass would have nothing to do or to say about a table, if nothing comes."
+    # A table that failed or wants a person says so in each pass, and its alarm rings as long.
     return facts["verdict"] in WELL and (paused or not facts["files_waiting"])
 
 # %% ../../notebooks/13_service/07_idle.ipynb #9bd070e9
@@ -98,6 +102,7 @@ def leave_word(
     names = {str(item.table) for item in items}
     own_paths = [stored_item["path"]["S"] for stored_item in stored if str(table_in(stored_item["path"]["S"])) in names]
     requested = [item for item in items if item.instruction or item.moved]
+    # What a person sets while a pass runs is the next one's.
     if requested or items_mark(stored) != seen.settings:
         return
     looked = [item.status.get("full_at", 0.0) for item in items if item.is_ready]
@@ -105,7 +110,9 @@ def leave_word(
     word = {
         "landing": config.landing,
         "places": places,
+        # S3 dates an upload of several parts by its beginning, and a pass leaves young files alone.
         "since": seen.time - config.quiet_period - _UPLOAD,
+        # Each table is due for a look at all its files once a day.
         "until": min(looked, default=seen.time) + ALL_EVERY,
         "settings": _SETTINGS,
         "progress": _PROGRESS,

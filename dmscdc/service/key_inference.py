@@ -32,6 +32,7 @@ __all__ = ['SHARE', 'NEVER', 'COUNTED', 'read_first_rows', 'some_rows', 'rank', 
            'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
+# Enough to show that a column is not a key, and read quickly however large the file is.
 _SAMPLE = 10_000  # rows, fewer if they are larger than:
 SHARE = 64 << 20  # bytes before compression
 
@@ -60,6 +61,7 @@ def some_rows(
 ) -> pa.Table:  # of a change file the inserts only
     "Those of the first rows that tell a key. Raises `Refused` for CSV."
     rows = read_first_rows(landing, table, file, csv)
+    # Updates and deletes repeat keys, so they prove nothing.
     may_change = file.is_change or is_csv(file.path)
     return rows.filter(pc.equal(rows["Op"], "I")) if may_change and "Op" in rows.column_names else rows
 
@@ -70,6 +72,7 @@ def rank(
 ) -> int | None:  # 0 whole numbers, 1 texts, 2 times; None: cannot be a key
     "How likely a column is a key, by its type."
     kind = field.type
+    # What DMS adds is not data.
     if field.name == "Op" or field.name.upper().startswith("AR_H_"):
         return None
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
@@ -95,6 +98,7 @@ def is_unique(
     columns: tuple[str, ...],
 ) -> bool:  # no null in any of them, and no combination twice
     "Whether columns identify the given rows."
+    # A column with a null is part of a primary key in no database.
     if any(rows[column].null_count for column in columns):
         return False
     return rows.select(columns).group_by(list(columns)).aggregate([]).num_rows == rows.num_rows
@@ -128,6 +132,7 @@ def guess(
     for column in singles:
         if is_unique(rows, (column,)):
             return (column,)
+    # Key columns usually come first, and a wide table would have thousands of combinations.
     several = (columns_together for size in (2, 3) for columns_together in combinations(columns[:8], size))
     return next((columns_together for columns_together in several if is_unique(rows, columns_together)), ())
 
@@ -149,6 +154,7 @@ def judged_by(
     listing: Listing,  # of a table
 ) -> RawFile | None:  # None where there is none
     "The file from which we infer the key: the first."
+    # A load file is best, because every row is there once.
     return next(iter(listing.load + listing.changes), None)
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #a695d7c4

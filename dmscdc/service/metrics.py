@@ -75,6 +75,7 @@ def as_dimension(
     value: str,
 ) -> str:  # 1 to 1,024 printable ASCII characters
     "A text as CloudWatch takes it in a dimension."
+    # A dimension is ASCII and not empty; a table of the source may be called `überweisung`.
     plain = value.encode("ascii", "backslashreplace").decode()
     return "".join(column if column.isprintable() else " " for column in plain)[:1024].strip() or "-"
 
@@ -102,6 +103,7 @@ def with_metrics(
         numbers = {name: number for name, number in numbers.items() if number > FLOORS.get(name, math.inf)}
     if not numbers:
         return dict(line)
+    # The run's id is no dimension: it would make a new metric, and a bill, for every run.
     names = {name: as_dimension(line[name]) for name in DIMENSIONS if line.get(name)}
     metrics = [{"Name": name, "Unit": UNITS[name]} for name in numbers]
     directive = {"Namespace": _NAMESPACE, "Dimensions": [list(names)], "Metrics": metrics}
@@ -139,6 +141,7 @@ def _write_line(
     text = escaped_json(json.dumps(line, ensure_ascii=False, default=str))
     try:
         if not file:
+            # For whatever carries it into CloudWatch Logs; lines for people go to standard error.
             print(text, flush=True)
             return
         if file.startswith("logs:"):
@@ -202,6 +205,7 @@ def _quiet(
     now: float,  # epoch seconds
 ) -> float | None:
     "Seconds since DMS wrote last: from the close of the newest change file, or before the first one from the load."
+    # Before the first change file, only the load shows when DMS wrote last.
     if lag is not None or position is None or not position.load_files:
         return lag
     return max(0.0, now - max(file.time for file in position.load_files))
@@ -281,7 +285,9 @@ def pass_facts(
     return {
         "tables": len(tables),
         "verdicts": {verdict: verdicts[verdict] for verdict in ENDS if verdicts[verdict]},
+        # Lags are not added up: a pass is as late as its latest table.
         "lag": max(lags, default=None),
+        # The newest file of any table shows that the task runs; a single table may rest.
         "quiet": min(quiet, default=None),
         "waited": max(waits, default=None),
         **sums,

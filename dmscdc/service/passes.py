@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ENDS, WELL, LandingEmpty, RunStoreError, Verdict
+from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
@@ -147,6 +148,7 @@ def _heeding_signals(
         yield
         return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # A signal that is ignored stays so, as SIGHUP under nohup.
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
 
     def restore() -> None:
@@ -206,6 +208,7 @@ def _run_all(
         pools = {True: with_spark, False: without_spark}
         futures = [pools[status.needs_spark].submit(try_table, workers, status) for status in statuses]
         pages_done = 0
+        # In small steps, because Ctrl-C and a stop by the timetable must be noticed at once.
         while (unfinished := wait(futures, timeout=0.2).not_done) and not workers.stop.is_set():
             done = len(futures) - len(unfinished)
             # The front page of a thousand tables is not drawn a thousand times.
@@ -251,6 +254,7 @@ def _run_needed(
     workers.servers.brief = is_brief(needed)
     workers.progress.expect(len(needed))
     outcomes = {outcome.table: outcome for outcome in _run_all(workers, needed)}
+    # One by one, because the run that caused it must not end the others a second time.
     for outcome in filter(has_lost_server, list(outcomes.values())):
         outcomes[outcome.table] = retry_alone(workers, outcome)
     return outcomes
@@ -261,6 +265,7 @@ def _free_dead_leases(
     statuses: Iterable[TableStatus],
 ) -> None:
     "Free leases of a dead pass of this machine on tables that need no run, so that nobody waits for them."
+    # One request for all leases; usually there are none.
     dead = {lease.table for lease in workers.state.holders() if is_gone(lease.owner)}
     for status in statuses:
         if status.table in dead and not status.has_work:
@@ -284,6 +289,7 @@ def row_after(
     row["report"] = str(outcome.run.html)
     if processed:
         item = state.get(status.table) or status.item
+        # The run's record is newer than the status, so the lake is not read again.
         row |= {"position": processed["position"]["after"], "rows": processed["lake"].get("rows")}
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
     return row
@@ -328,6 +334,7 @@ def _finish(
     numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": ""}
     try:
         RunLog(config.runs).append({**line, **numbers, "html": _write_page(config, line, result)})
+        # After a pass over some tables, the front page still shows the others.
         unplanned = {status.table: status for status in read_statuses(config)} if only else {}
         by_table = unplanned | {status.table: status for status in statuses}
         all_statuses = [by_table[table] for table in sorted(by_table)]
@@ -441,7 +448,7 @@ def _still_refused(
     refusal = status.refusal or {}
     since = f" since {refusal['at'][:16]}Z" if refusal.get("at") else ""
     words = first_sentence(refusal.get("words", "")).rstrip(".")
-    return f"{status.table}: refused{since}, {words}. Nothing has changed; `dmscdc status` shows it whole"
+    return f"{status.table}: refused{since}, {words}. Nothing has changed; `{Advice.STATUS()}` shows it whole"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
 def _outcome_of_unrun(
@@ -462,6 +469,7 @@ def _with_unread(
     "Words and verdict of a pass that could not read everything: a person must look."
     if not unread:
         return verdict
+    # After exit code 0 nobody has to look, and here somebody must.
     worst = Verdict.ATTENTION if verdict["verdict"] in WELL else verdict["verdict"]
     return {**verdict, "verdict": worst, "words": "; ".join([verdict["words"], *unread])}
 
@@ -480,6 +488,7 @@ def _one_round(
     log = open_metrics(config.metrics, landing=config.landing, **of_pass)
     lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing
+    # A pass that was killed has left runs without an end.
     _close_lost_runs(config, Path(run_options["job"]).stem)
     look = look_around(config, time.time())
     routed = divide_transactions(config, run_options["say"])
@@ -507,6 +516,7 @@ def _one_round(
         words = "; ".join([verdict["words"], *notices])
         ended = _ended(begun, tables=tables, **{**verdict, "words": words})
         result = _logged(log, _finish(config, ended, statuses, only), statuses)
+        # A pass that did not go through all tables cannot say that nothing waits.
         if look and not (only or held_because or notices):
             _leave_word_if_calm(config, look, result, statuses)
         return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
@@ -542,6 +552,7 @@ def run_pass(
     `BadSetting` for a consistent pass without files of transactions or over some tables only."""
     if consistent:
         check_consistent(config, tuple(only))
+    # A killed process leaves its folders behind.
     sweep_scratch()
     run_round = partial(
         _one_round,

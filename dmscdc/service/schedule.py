@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from ..errors import NOT_DONE, BadSchedule, DmscdcError, Refused, SourceRefused, Verdict
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
 from ..load.arrivals import PlanKind
@@ -80,6 +81,7 @@ def wait_until(
 ) -> None:
     "Wait for a moment on the wall clock, or for `stop`."
     while not stop.is_set() and (left := (tick - now()).total_seconds()) > 0:
+        # A laptop sleeps, and clocks are set, so we look at the clock again and again.
         stop.wait(min(left, 30))
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #cell-017
@@ -126,6 +128,7 @@ def one_turn(
 ) -> int:  # passes that ran: 0 or 1
     "Run the pass of a tick unless it is too late, and report missed ticks."
     came = now()
+    # A missed tick is not made up: a pass loads all that has arrived, so one is as good as three.
     ran = (came - tick).total_seconds() <= LATE
     if ran:
         try:
@@ -158,6 +161,7 @@ def run_schedule(
             if stop.is_set():
                 break
             count += one_turn(cron, tick, action, hard, now, say)
+            # A clock that was set back must not bring the same tick again.
             tick = next_tick(cron, max(now(), tick))
     say(f"the timetable has ended after {count:,} pass{'es' * (count != 1)}")
     return count
@@ -171,12 +175,14 @@ def with_proofs(
 ) -> Callable[[threading.Event], str]:  # the pass, and the proofs where they are due
     "Proofs after passes. Raises `BadSchedule`."
     last = [now()]
+    # An expression that makes no sense is refused before anything waits.
     next_tick(cron, last[0])
 
     def both(stop: threading.Event) -> str:
         words = f"{action(stop)}"
         if stop.is_set() or not ticks_between(cron, last[0], now()):
             return words
+        # Right after a pass, the fewest changes are still on their way to the lake.
         last[0], verdicts = now(), Counter(run.verdict for run in prove_all())
         return f"{words}; proofs: {', '.join(f'{count:,} {verdict}' for verdict, count in verdicts.items()) or 'none'}"
 
@@ -207,6 +213,7 @@ def run_proof(
     url = address(config.source, config.secret)
     item = open_state(config.state, config.landing).get(table)
     spark, server = servers.address(item.format if item else config.format)
+    # The password goes into the environment only: parameters are kept with the notebook.
     env = {"SPARK_REMOTE": spark, "DMSCDC_MASTER": config.master, PASSWORD: url.password or ""}
     return run_notebook(
         "reconcile",
@@ -246,13 +253,13 @@ def not_compared(
             continue
         except Refused:
             check_known(config, table)
-            said = Verdict.ATTENTION, f"its lake has no commit ({_why_no_commit(config, table)}): dmscdc status"
+            said = Verdict.ATTENTION, f"its lake has no commit ({_why_no_commit(config, table)}): {Advice.STATUS()}"
         except DmscdcError as error:
             if not error.verdict:
                 raise
             said = Verdict.FAILED, str(error).removeprefix(f"{table}: ")
         words = f"{table}: not compared: {said[1]}"
-        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", "dmscdc status", "", "")
+        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", Advice.STATUS(), "", "")
     return left
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #b9864cf8
@@ -307,4 +314,5 @@ def loaded(
 ) -> list[TableRef]:
     "The tables that a proof can be about: those with a position."
     items = open_state(config.state, config.landing).items()
+    # A table without a position has no commit that could be compared.
     return sorted(item.table for item in items if item.position and is_wanted(config, item.table))

@@ -32,7 +32,7 @@ from dmscdc.errors import (
 )
 from ..lake.glue import is_behind
 from ..landing.advice import Advice
-from ..landing.files import Landing, TableRef, for_shell, too_deep
+from ..landing.files import Landing, TableRef, too_deep
 from ..landing.load_set import clock
 from ..landing.s3 import THREADS, open_landing
 from ..landing.transactions import transactions_from, waiting
@@ -84,6 +84,7 @@ class TableStatus:
     def needs_spark(self) -> bool:
         "Whether a run will most likely ask for Spark; if it does against all odds, its notebook starts one."
         plain = self.item.format != "hudi" and not self.item.partition  # Spark lays out others
+        # The last run knows it; before the first one, format and layout tell.
         used_spark = self.item.status.get("spark", not plain)
         small = min(SMALL_BYTES, int(os.environ.get("DMSCDC_SMALL_BYTES", SMALL_BYTES)))
         return self.plan is not None and not self.plan.is_empty and (used_spark or self.bytes > small)
@@ -98,6 +99,7 @@ def state_of(
     item: TableItem,  # its settings
 ) -> str:  # ready, waiting or paused
     "Whether a pass may load a table."
+    # Also where it is paused: it needs the key first.
     if not (item.key or item.insert_only):
         return "waiting"
     return "ready" if item.active else "paused"
@@ -215,6 +217,7 @@ def read_status(
     "One table: its settings, and its plan or a proposal. One listing, no Spark."
     item, readiness, table_state = TableItem(table), "ready", None
     try:
+        # Whoever only looks stores nothing.
         new = partial(state.put_settings, table) if owner else partial(TableItem, table)
         item = state.get(table) or new(format=config.format)
         readiness = state_of(item)
@@ -226,6 +229,7 @@ def read_status(
         if owner and is_bucket(config.landing) and needs_all(table_state.item, now) and not plan.notes:
             state.note_run(table, {"full_at": now})  # all files were listed, and nothing is left to report
         catalog_mark = table_state.item.status.get("catalog", "")
+        # The state remembers what the catalogue knows, so it need not be asked.
         catalog_behind = not table_state.lost and is_behind(config.catalog, table_state.head, catalog_mark)
         status = TableStatus(table, readiness, table_state.item, plan, table_state, catalog_behind=catalog_behind)
         status = replace(status, holder=state.holder(table)) if status.has_work else status
@@ -248,6 +252,7 @@ def pending_column_changes(
     head = status.table_state.head if status.table_state else None
     if plan is None or head is None or not head.schema:
         return []
+    # CSV files would have to be read for this, so they are left to the run.
     files = [file for file in plan.inputs if not is_csv(file.path)]
     if not files:
         return []
@@ -283,6 +288,7 @@ def chosen_tables(
 ) -> list[TableRef]:  # sorted
     "The tables to look at. Raises `LandingEmpty`, `LandingUnreachable`, `UnknownTable`."
     items = state.items()
+    # A table with a position had files once, and is not looked for again.
     landed = landing.tables(item.table for item in items if item.position)
     known_tables = (
         item.table for item in items if item.position or state_of(item) != "waiting"
@@ -339,8 +345,9 @@ def _unused_transactions(
 ) -> list[str]:  # a sentence for each folder
     "Folders with files of transactions that no setting names: their changes come into no table."
     divided_folder = config.transactions and transactions_from(config.transactions).folder
-    words = "holds files of transactions, which belong to no table until they are divided: dmscdc pass --transactions"
-    return [f"{folder} {words} {for_shell(folder)}" for folder in landing.mixed if folder != divided_folder]
+    unused_folders = [folder for folder in landing.mixed if folder != divided_folder]
+    words = "holds files of transactions, which belong to no table until they are divided"
+    return [f"{folder} {words}: {Advice.PASS_TRANSACTIONS(folder=folder)}" for folder in unused_folders]
 
 # %% ../../notebooks/13_service/03_status.ipynb #a3441fa4
 def _too_deep(landing: Landing) -> list[str]:  # a sentence for each folder, of the first ten
@@ -364,7 +371,9 @@ def _tell_undivided(
         on_problem(str(error))
         return
     if undivided:
-        on_notice(f"{count(undivided, 'file')} of transactions not divided among the tables yet; dmscdc pass does it")
+        on_notice(
+            f"{count(undivided, 'file')} of transactions not divided among the tables yet; {Advice.PASS()} does it"
+        )
 
 # %% ../../notebooks/13_service/03_status.ipynb #f84af3c9
 def read_statuses(
@@ -391,6 +400,7 @@ def read_statuses(
     read_table = lambda table: read_status(table, config, landing, state, now, retry, owner)
     if not waits_for_aws(config):
         return list(map(read_table, tables))
+    # In a bucket the time goes into waiting for answers.
     with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as pool:
         return list(pool.map(read_table, tables))
 
@@ -432,9 +442,8 @@ def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the next command."
     suggestion = status.suggestion
     if suggestion is None:
-        verb = "plan" if status.state == "waiting" else "pass"
-        command = f"dmscdc {verb} --only {for_shell(status.table)}"
-        return {"suggested": [], "suggestion": status.problem, "command": command, "needs": ""}
+        advice = Advice.PLAN_ONLY if status.state == "waiting" else Advice.PASS_ONLY
+        return {"suggested": [], "suggestion": status.problem, "command": advice(status.table), "needs": ""}
     proposal = {"suggested": list(suggestion.key), "suggestion": suggestion.words, "command": suggestion.command}
     return {**proposal, "needs": suggestion.sets}
 

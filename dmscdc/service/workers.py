@@ -57,6 +57,7 @@ def say_line(
     text: str,
 ) -> None:
     "Print a line in one piece, so that no other line gets into it."
+    # `print` writes the end of a line apart, and the line of another notebook may come between.
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -116,7 +117,9 @@ class LeaseHeartbeat:
         try:
             yield held_lease
         finally:
+            # Taken out first, so that nobody renews a lease that is given back.
             del self.held[table]
+            # Where work may go on, the lease runs out by itself: waiting is cheap, and two writers are not.
             if not held_lease.kept_because:
                 self.state.release(held_lease.lease)
 
@@ -132,6 +135,7 @@ def _import_ahead(
     "Import what every run needs: for its kernel, its page, and the check for work left behind."
     import dmscdc.runs.kernel  # noqa: F401
 
+    # The process that forks kernels imports in the same time.
     start_forks()
     import nbconvert  # noqa: F401
     import pyspark.sql.connect.client  # noqa: F401
@@ -176,6 +180,7 @@ class Servers:
         "A format's server, started where none runs. Raises `ServerMissing`, `NotWanted`, `FormatMissing`."
         if self.classic or self.remote:
             return SparkAddress(self.remote or "")
+        # One thread starts it, and the other tables wait for the same server.
         with self.lock:
             server = self.live.get(format)
             if server is None or server.poll() is not None:
@@ -209,6 +214,7 @@ class Servers:
         with self.fork_lock:
             if self.may_fork and self.forker is None:
                 imports = _JOB_IMPORTS if self.classic else f"{_JOB_IMPORTS}, pyspark.sql.connect.session"
+                # No secret goes into the process from which all kernels are forked.
                 harmless = {name: value for name, value in os.environ.items() if not secret_in(name, value)}
                 self.forker = ForkServer(imports, {**harmless, MARK: this_process().mark})
                 self.stack.callback(self.forker.close)
@@ -367,6 +373,7 @@ def run_table(
         return outcome_without_run(status)
     free_dead_lease(workers, status.table)
     with workers.heartbeat.keep(status.table, workers.owner) as held_lease:
+        # Not a failure, and not "nothing" either: its files wait.
         if held_lease is None:
             words = _who_holds(workers.state, status.table)
             outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
@@ -428,6 +435,7 @@ def _execute(
 ) -> Run:
     "Execute the notebook, and stop what it has left in the server."
     name, lease = str(status.table), held_lease.lease
+    # An id of our choice, so that its work can be stopped when the kernel no longer can.
     session = session_of(lease.owner, lease.fence, name)
     lease_parameters = {"format": status.item.format, "run": run_id, "owner": lease.owner, "fence": lease.fence}
     workers.log("run begun", table=name, run=run_id)
@@ -442,15 +450,18 @@ def _execute(
                 "DMSCDC_MASTER": workers.config.master,
                 MARK: this_process().mark,
                 **step,
+                # Only the comparison with the source needs its secrets.
                 **dict.fromkeys(_source_secrets(workers.config), ""),
             },
             timeout=workers.config.timeout,
             run_id=run_id,
             server_death=spark.server.death if spark.server else None,
             forks=workers.servers.fork_server(),
+            # Where the lease is lost, another run is at work on the table, and ours has to end.
             stop=_AnyEvent((workers.stop, held_lease.lost)),
         )
     finally:
+        # Whatever the notebook recorded: no lease is released before the work of its kernel has stopped.
         held_lease.kept_because = stop_left_work(workers, spark, session)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-033
@@ -487,7 +498,9 @@ def _refusal_note(
         return None
     after = status
     if status.plan and _commit_of(workers.state, status.table) != status.item.commit:
+        # A load may have been applied before a change file was refused.
         after = workers.reread(status.table)
+        # Files that the run did not see are not refused.
         if after.plan is None or not set(after.plan.inputs) <= set(status.plan.inputs):
             return None
     words = run.words.removeprefix(f"{status.table}: ")[:1_000]
@@ -565,6 +578,7 @@ def retry_alone(
     table = TableRef.parse(outcome.table)
     if workers.stop.is_set():
         return outcome
+    # The run may have committed before its server died.
     status = workers.reread(table)
     if status.problem:
         return outcome_without_run(status)
@@ -574,6 +588,7 @@ def retry_alone(
     casualty = "the process that forks kernels" if cause == FORKER_DIED else "its server"
     workers.say(f"{table}: {casualty} died, so once more, alone")
     second = try_table(workers, status)
+    # A run that dies alone has caused it itself.
     if has_lost_server(second):
         return replace(second, words=f"alone on a new server, and again: {second.words}")
     return second

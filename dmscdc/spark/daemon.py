@@ -25,10 +25,12 @@ def lighten() -> bool:  # whether something was removed
     from importlib.machinery import PathFinder
 
     light = without_archives(sys.path)
+    # On a machine of a cluster the zip may be the only copy of pyspark.
     if light == sys.path or PathFinder.find_spec("pyspark", light) is None:
         return False
     sys.path[:] = light
     sys.path_importer_cache.clear()
+    # The newest copy of our package comes with the session.
     for name in [name for name in sys.modules if name.split(".")[0] in ("dmscdc", "pyspark")]:
         del sys.modules[name]
     return True

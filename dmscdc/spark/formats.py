@@ -159,6 +159,7 @@ def check_session(
     format: str,
 ) -> None:
     "The session has the format's extension. Raises `FormatMissing` with the settings that bring it."
+    # Asked before anything is written, because Spark's own error names only a class.
     extension = FORMATS[format].conf.get("spark.sql.extensions", "") if format in FORMATS else ""
     if extension in spark.conf.get("spark.sql.extensions", ""):
         return

@@ -89,6 +89,7 @@ class ServerMonitor:
             request.plan.CopyFrom(SQL(THREADS.format(newest=self.newest)).to_proto(self.client))
             answer = self.client._execute_and_fetch(request, {})[0]
             at_work = set(answer.column(0).to_pylist()) if answer else set()
+            # Threads are numbered in the order of their start, so where our own shows, all older ones do.
             if f"opId={request.operation_id}" in at_work:
                 return at_work
             self.newest *= 2
@@ -121,11 +122,13 @@ def _close_session(
                 interrupted |= new
             if interrupted and monitor.one_machine():
                 wait_for_end(monitor, {f"opId={operation}" for operation in interrupted}, until)
+            # A client that was only suspended cannot go on in a closed session.
             client.release_session()
             return interrupted
         except Exception as error:
             if "SESSION_CLOSED" in str(error):
                 return interrupted or None
+            # Spark does not close while an operation runs: the client has begun another one.
             if "for event Closed" not in str(error) or time.monotonic() > until:
                 raise
 
@@ -142,7 +145,9 @@ def stop_work(
     alarm.start()
     try:
         interrupted = _close_session(client, monitor, until)
+        # On a cluster the query would show the tasks of one machine only.
         if interrupted is not None and monitor.one_machine():
+            # Tasks of other sessions are among them; they are short, so it is safe to wait for too many.
             wait_for_end(monitor, {work for work in monitor.at_work() if work.startswith("TID")}, until)
         return len(interrupted or ())
     except WorkGoesOn:
@@ -169,6 +174,7 @@ def machine() -> str:  # "" if unknown, as on macOS
     "A text that is equal for processes that can see each other."
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        # Not the host's name: containers may share one.
         return sha256(f"{boot} {os.readlink('/proc/self/ns/pid')} {os.getuid()}".encode()).hexdigest()[:8]
     except OSError:
         return ""
@@ -239,6 +245,7 @@ def is_gone(
     if owner is None or not owner.machine or owner.machine != machine():
         return False
     if facts := _facts_of_process(owner.pid):
+        # A zombie only waits for its parent; with another start, the process id was used again.
         return facts[0] in "ZX" or facts[19] != owner.start
     try:
         os.kill(owner.pid, 0)
@@ -276,6 +283,7 @@ def end_all(
     while pids := started_by(mark):
         if (spent := time.monotonic() - begun) > limit:
             raise WorkGoesOn(f"still there: process {', '.join(map(str, pids))}")
+        # Kernels and the Spark of a killed pass end by themselves once they notice it.
         for pid in pids if spent > patience else ():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -288,4 +296,5 @@ def session_of(
     table: str,
 ) -> str:  # a UUID
     "The Connect session of the run that holds a lease."
+    # Made from the lease, so that whoever finds the lease can stop the session's work.
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{owner} {fence} {table}"))

@@ -67,6 +67,7 @@ def repository() -> str:
     "Where jars are fetched, with a slash at its end. Raises `JarMissing` if it is refused."
     url = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or "https://repo1.maven.org/maven2/"
     scheme = url.partition(":")[0].lower()
+    # A mirror without TLS shows everybody on the way what is fetched.
     if scheme not in ("https", "file") and not (scheme == "http" and os.environ.get(_PLAIN) == "allow"):
         raise JarMissing(
             f"jars are fetched over https, and DEFAULT_ARTIFACT_REPOSITORY begins with {scheme}:. "
@@ -84,6 +85,7 @@ def _folder() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "dmscdc", "jars")
     with suppress(OSError):  # a user without a writable home
         make_private(folder)
+        # What lies there will run, so nobody else may be able to write there.
         if is_own(folder.parent) and is_own(folder):
             return folder
     return Path(_of_process())
@@ -130,6 +132,7 @@ def _sum_of(
 
     digest = hashlib.sha256()
     with urlopen(repository() + jar.path, timeout=_WAIT) as answer, file.open("wb") as written:
+        # A file that is longer than listed is the wrong one, so the rest is not fetched.
         while (piece := answer.read(1 << 20)) and written.tell() <= jar.size:
             if stop.is_set():
                 raise NotWanted("stopped on request while jars were fetched")
@@ -144,6 +147,7 @@ def _fetch(
     stop: threading.Event,
 ) -> None:
     "Put one jar in its place. Raises `JarMissing`, `NotWanted`."
+    # Beside its place: a jar gets its name only once its sum is right.
     file, failed = target.with_name(f"{secrets.token_hex(8)}.part"), ""
     try:
         for _ in range(_TRIES):
@@ -171,6 +175,7 @@ def _place_of(
     "Where a jar lies, or will."
     name = f"{jar.sha256[:16]}-{Path(jar.path).name}"
     brought = Path(sys.prefix, BROUGHT, name)
+    # An archive of a job's Python may bring jars; they are checked like fetched ones.
     return brought if _is_right(jar, brought) else folder / name
 
 # %% ../../notebooks/04_spark/00_jars.ipynb #828e3aba
@@ -186,6 +191,7 @@ def fetched_jars(
     with (folder / "lock").open("ab") as turn:
         with suppress(OSError):  # a file system without locks: some are fetched twice
             fcntl.flock(turn, fcntl.LOCK_EX)
+        # Looked at again: another process may have fetched them while we waited for our turn.
         missing = {place: jar for place, jar in places.items() if not _is_right(jar, place)}
         if missing:
             size = sum(jar.size for jar in missing.values()) / 1e6

@@ -106,8 +106,10 @@ def _server_program(
     folder: Path,  # the server's own
 ) -> list[str]:  # the last words of the command
     "The program that Spark runs: our small one with the plugin, or Spark's own server."
+    # On a cluster our package has to be sent, which only an isolated session can do.
     if not shared:
         return ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    # Spark's own server keeps Python processes for each session as long as it runs: 400 of them for 200 tables.
     (folder / "program.py").write_text(_PROGRAM)
     return ["--conf", PLUGIN, str(folder / "program.py")]
 
@@ -125,6 +127,7 @@ def server_command(
     "The command for the server. A server that runs out of memory ends at once with exit code 3."
     (folder / "fair.xml").write_text(_FAIR)
     options = f"-XX:+ExitOnOutOfMemoryError -Djava.io.tmpdir={folder} {log_option(folder, 'warn')} {archive_option()}"
+    # A server with seconds of work ends before it pays that Java compiles a second time.
     options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" * brief
     conf = spark_conf(format, master=master, memory=memory, **(overrides or {}))
     conf = with_jars(conf, spark_home(), stop) | {
@@ -132,6 +135,7 @@ def server_command(
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.extraJavaOptions": options,
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+        # First come, first served would let a table with a thousand tasks hold up all others.
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (folder / "fair.xml").as_uri(),
         "spark.dmscdc.python": "{}.{}".format(*sys.version_info),
@@ -150,6 +154,7 @@ def server_env(
     memory: str = "3g",  # heap of the server
 ) -> dict[str, str]:  # environment of the server
     "Our environment for a server: no client settings, but this Python and the token."
+    # These would make the server a client of another one.
     skip = {"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "PYSPARK_SUBMIT_ARGS"}
     additions = {
         "SPARK_HOME": str(spark_home()),
@@ -170,6 +175,7 @@ def _end_with_input(
     grace: float,  # seconds between asking and killing
 ) -> None:
     "End a process if standard input closes."
+    # The pipe closes when whoever started us ends, for whatever reason.
     while os.read(0, 4096):
         pass
     server.terminate()
@@ -204,6 +210,7 @@ def start_guarded(
     guarded = own_python(code, str(folder), *command)
     with log:
         pipe = subprocess.PIPE
+        # In a session of its own, so that our Ctrl-C does not reach it before its work is stopped.
         process = subprocess.Popen(guarded, env=env, start_new_session=True, stdin=pipe, stdout=pipe, stderr=log)
     assert process.stdout is not None
     first_line = process.stdout.readline()
@@ -278,6 +285,7 @@ def wait_for_port(
     until = time.monotonic() + wait
     while time.monotonic() < until:
         with log.open("rb") as file:
+            # Passes append to one log, and a line of an earlier server does not count.
             file.seek(start)
             ready = re.search(rb"Spark Connect server started at: \S*:(\d+)", file.read())
         if ready:
@@ -302,6 +310,7 @@ def own_log(
         path = log.with_stem(f"{log.stem}-{number}" if number > 1 else log.stem)
         file = open(path, "ab", opener=private_opener)
         try:
+            # Guard and server inherit the open file, so the lock ends with the last of them.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
@@ -338,6 +347,7 @@ def serve(
         server = SparkServer(process, pid, "", log, memory)
         try:
             meanwhile()
+            # By name: without TLS a client sends its token to `localhost` only.
             server.url = f"sc://localhost:{wait_for_port(process, log, size, wait, memory, stop)}/;token={token}"
             yield server
         finally:

@@ -109,6 +109,7 @@ def task_memory(
     memory: str,  # heap of the driver
 ) -> int:  # bytes; 0: no bound
     "What a Python task on this machine may take: its part of what Java leaves, at least 2 GB."
+    # Rows that are small in a file and large in memory cost their table a run, and not the machine its pass.
     beside_java = memory_here() - heap_of(memory)
     return (
         max(2 << 30, beside_java // cores_of(master) * 4 // 5)
@@ -167,6 +168,7 @@ def log_option(
 ) -> str:  # option for the JVM that names the file
     "Write Spark's log settings and return the JVM option for them."
     path = Path(folder, "log4j2.properties")
+    # Spark reads its log settings from a file that must be there before the JVM starts.
     path.write_text(_LOG_SETTINGS.format(level=level))
     return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
 
@@ -204,9 +206,11 @@ def package_zip(
 ) -> Path:  # named after its content
     "Our package with its subpackages, as a file that Spark can send to its workers."
     files = dict(sorted(_modules_below(resources.files(dmscdc), "dmscdc")))
+    # Spark refuses other content under a known name, so the name has the hash of the content.
     path = folder / f"dmscdc-{hashlib.sha256(repr(files).encode()).hexdigest()[:12]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zip:
         for name, content in files.items():
+            # Without the file's time, so that equal code makes an equal archive.
             zip.writestr(zipfile.ZipInfo(name), content)
     return path
 
@@ -217,6 +221,7 @@ def with_package(
     "A path for a Python process that must find this package."
     home = Path(dmscdc.__file__).parents[1]
     is_installed = home.name in ("site-packages", "dist-packages")
+    # An empty entry means the current folder, where a user may have a folder `dmscdc`.
     return os.pathsep.join(filter(None, [*python_path.split(os.pathsep), "" if is_installed else str(home)]))
 
 # %% ../../notebooks/04_spark/02_session.ipynb #ce3f7a76
@@ -234,6 +239,7 @@ def own_python(
     *words: str,  # its arguments in `sys.argv`
 ) -> list[str]:  # a command
     "A command for this Python that imports nothing from the current folder."
+    # With -c Python looks into the current folder first, where a user may have a `typer.py`.
     return [sys.executable, "-c", f"import sys; sys.path[:] = filter(None, sys.path); {_SPARE}; {code}", *words]
 
 # %% ../../notebooks/04_spark/02_session.ipynb #cell-028
@@ -285,6 +291,7 @@ def check_python(
     spark: SparkSession,  # a session on a server or cluster
 ) -> None:
     "Refuse workers with another Python version. Raises `PythonMismatch`."
+    # A server of ours has its Python in its settings, so no worker need be asked.
     worker_version = spark.conf.get("spark.dmscdc.python", None)
     if worker_version is None:
         ask_worker(spark)
@@ -314,6 +321,7 @@ def _send_package(
     "Send our package to the workers and put it on their path."
     before = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="dmscdc-") as folder:
+        # A worker without the package fails; one with an old version gives wrong results, which is worse.
         spark.addArtifacts(str(package_zip(Path(folder))), pyfile=True)
     sys.path[:] = before  # Spark puts the zip on our own path too
 
@@ -326,6 +334,7 @@ def _give_up_early(
     if re.match(r"sc://(localhost|127\.)", url) and hasattr(client, "set_retry_policies"):
         from pyspark.sql.connect.client.retries import DefaultPolicy
 
+        # Spark tries for ten minutes. On this machine a server that does not respond at once is dead.
         client.set_retry_policies([DefaultPolicy(max_retries=4)])
 
 # %% ../../notebooks/04_spark/02_session.ipynb #94c0e22a
@@ -359,6 +368,7 @@ def _connect_session(
 def leave_server() -> None:
     "Close this process's sessions on servers, so that none of their work still runs."
     while _LENT:
+        # Else somebody has to open a session to see whether its work still runs, which takes seconds.
         _LENT.popitem()[1].stop()
 
 # %% ../../notebooks/04_spark/02_session.ipynb #7122d2d9
@@ -387,10 +397,12 @@ def _start_java(
 
     if SparkContext._gateway:
         return
+    # Programs read standard output, so what Java writes to either stream goes to standard error.
     reading_end, java = os.pipe()
     threading.Thread(target=_without_noise, args=(reading_end,), name="java", daemon=True).start()
     try:
         settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+        # Java starts Python workers in its own folder with -m, so that must not be the user's.
         SparkContext._ensure_initialized(gateway=launch_gateway(settings, {"cwd": "/", "stdout": java, "stderr": java}))
     finally:
         os.close(java)
@@ -440,6 +452,7 @@ def submitted_session(
     spark = builder.getOrCreate()
     folder = Path(tempfile.mkdtemp(prefix="dmscdc-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # A worker opens .zip, .egg and .jar, but no wheel.
     path = package_zip(folder)
     if not any(file.endswith(path.name) for file in spark.sparkContext.listFiles):  # Spark refuses a second time
         spark.sparkContext.addPyFile(str(path))

@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import BadSetting, StaleState, StateUnusable
-from ..landing.files import TableRef
+from ..landing.advice import Advice
+from ..landing.files import TableRef, for_shell
 from ..landing.joined import places_of
 from dmscdc.state.items import (
     ATTRIBUTES,
@@ -53,6 +54,7 @@ def _text_of(value: Mapping[str, Any]) -> Any:  # text or number
         return float(stored) if set(stored) & set(".eE") else int(stored)
     if kind == "B":
         return zlib.decompress(stored).decode()
+    # A person in the console may have used a list, a boolean or a null.
     if kind in ("L", "SS"):
         return ",".join(str(_text_of(element)) if kind == "L" else element for element in stored)
     return {"BOOL": json.dumps(stored), "NULL": "null"}.get(kind, stored)
@@ -67,12 +69,13 @@ def _value_of(text: str | int | float) -> dict[str, Any]:
     "A text or a number as it is stored."
     if not isinstance(text, str):
         return {"N": repr(text)}
+    # Requests are billed by the KB, and an item is limited to 400 KB.
     return {"B": zlib.compress(text.encode())} if len(text) > _LARGE else {"S": text}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-032
 _MESSAGES = {
     "ResourceNotFoundException": "there is no such table in this region. "
-    "dmscdc table init --state dynamodb:{0} makes it, with the same --folder, or --landing and --lake, as this command",
+    "{init} makes it, with the same --folder, or --landing and --lake, as this command",
     "ProvisionedThroughputExceededException": "its capacity is too small, all attempts were throttled: "
     "aws dynamodb update-table --billing-mode PAY_PER_REQUEST --table-name {0}",
     "Item size": "an item is larger than the 400 KB of DynamoDB",
@@ -89,9 +92,11 @@ def _explained(name: str) -> Iterator[None]:  # of the table
     except ClientError as error:
         large = "Item size" in error.response["Error"]["Message"]
         message = _MESSAGES.get("Item size" if large else code_of(error))
+        # A denied request is no wrong setting: AWS's own error is shown.
         if not message:
             raise
-        raise BadSetting(f"dynamodb:{name}: {message.format(name)}") from error
+        init = Advice.TABLE_INIT(options=f"--state {for_shell(f'dynamodb:{name}')}")
+        raise BadSetting(f"dynamodb:{name}: {message.format(name, init=init)}") from error
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-035
 def _try_update(
@@ -127,6 +132,7 @@ def _place_of(landing: str) -> str:  # "bucket/prefix/"; "" for a folder
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #d3f3d17f
 def _split_path(path: str) -> tuple[str, TableRef] | None:  # place and table; None: no table's
     "The place and the table in a hash key."
+    # Some versions of the 2019 solution write s3:// before the path, or omit its last slash.
     parts = [part for part in path.rpartition("://")[2].split("/") if part]
     return ("".join(f"{part}/" for part in parts[:-2]), TableRef(*parts[-2:])) if len(parts) > 1 else None
 
@@ -139,6 +145,7 @@ def _file_of(
     table: TableRef,
 ) -> str:  # below the table's folder
     "The last change file that was applied, `0.parquet` for none."
+    # One version of the 2019 solution writes bucket and key, another the key alone.
     path = text.rpartition(table_path(table))[2]
     return "0.parquet" if path.lower() in (*_NOTHING, "0.csv") else path
 
@@ -222,6 +229,7 @@ def _news_of(table: TableRef, path: str, raw: Mapping[str, Any], item: TableItem
     if "LastIncrementalFile" in changed:
         stored_path = stored.get("LastIncrementalFile", "").rpartition(table_path(table))
         head = stored_path[0] + stored_path[1] or path.rstrip("/") + "/"
+        # In the form in which it was found, so that going back to the 2019 solution stays possible.
         changed["LastIncrementalFile"] = head + _file_of(after["LastIncrementalFile"], table)
     if "out_path" in changed:
         changed["out_path"] = changed["out_path"].removeprefix("s3://")
@@ -297,6 +305,7 @@ class _DynamoItems:
     def read(self, path: str) -> dict[str, Any]:  # {} for none
         "An item as stored."
         with _explained(self.name):
+            # DynamoDB's default read may miss a very recent write, such as a lease.
             response = self.db.get_item(TableName=self.name, Key={"path": {"S": path}}, ConsistentRead=True)
         return response.get("Item", {})
 
@@ -378,6 +387,7 @@ class _DynamoLeases:
         values |= {"token": token, "one": 1, "nobody": "", "number": "N"}
         done, raw = _try_update(self.name, self.path(table), _TAKE_ITEM, **values)
         newest = _lease_in(raw, table, self.name)
+        # botocore repeats a request without an answer; the token shows that the first one was carried out.
         return newest if done or raw.get("lease_token") == {"S": token} else None
 
     def renew(self, lease: Lease, seconds: float, now: float | None = None) -> Lease:
@@ -400,6 +410,7 @@ _DECISION = re.compile(r"(decided|draft)_[0-9a-f]{12}")
 
 def _decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
     "The attributes of a table's item that hold the decision for a journal."
+    # Decisions belong to the address of a journal, so two lakes of one table never interfere.
     digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
 
@@ -503,6 +514,7 @@ class DynamoState(_DynamoDecisions, State):
             changed = how(known_item(table, _read(table, self.address, raw), create))
             if _try_update(self.name, path, _update_of(_news_of(table, path, raw, changed), raw, lease))[0]:
                 return changed
+            # At random, so that many writers do not block each other for ever.
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))
         raise StaleState(
             f"{table}: others changed its item in {self.name} each of the {_TRIES} times "
@@ -520,6 +532,7 @@ def _keep_backups(db: Any, name: str, tries: int = 30) -> None:
         except db.exceptions.ClientError as error:
             if code_of(error) == "UnknownOperationException":  # an emulator of DynamoDB without backups
                 return
+            # Right after its creation a table may not take this request yet.
             if code_of(error) != "ContinuousBackupsUnavailableException" or attempt == tries - 1:
                 raise
             time.sleep(2)

@@ -41,6 +41,7 @@ def check_lease(
     newest: Lease | None,  # as the state has it now
 ) -> Lease:  # the newest
     "Raises `LeaseLost` unless it is still the newest."
+    # The fence rises with each lease, so an owner that has not noticed its loss is refused too.
     if newest is None or (newest.owner, newest.fence) != (lease.owner, lease.fence):
         now = f"held by {newest.owner} (fence {newest.fence})" if newest and newest.owner else "given back"
         raise LeaseLost(
@@ -60,6 +61,7 @@ def lease_of(
 ) -> Lease:
     "A lease as stored. Raises `StateUnusable` where a field is of the wrong type."
     for name, kind in LEASE_FIELDS.items():
+        # A person or an old backup may have put any value there; it must stop this table only.
         if not isinstance(stored[name], kind):
             raise StateUnusable(
                 f"{table}: its lease in the state is damaged: {name} is {stored[name]!r:.60}. "
@@ -153,6 +155,7 @@ UNSET_LOAD = "1900-01-01 00:00:00"
 
 def _progress(table: TableRef, position: Position | None) -> dict[str, str]:
     "The two attributes in which the 2019 solution keeps its progress."
+    # What the 2019 solution writes for "nothing yet".
     date, last_change = UNSET_LOAD, "0.parquet"
     if position and position.load_files:
         newest = datetime.fromtimestamp(max(file.time for file in position.load_files), timezone.utc)
@@ -203,12 +206,14 @@ def by_hand(
     own_progress, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
     last_change = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
     if item.position is None:
+        # Before our first commit, other values are the progress of the 2019 solution.
         fresh = {name: stored[name] for name in own_progress} == own_progress
         reload = item.instruction and item.instruction["kind"] == Instruct.RELOAD
         return None if fresh or reload else {"kind": Instruct.ADOPT, "load": date, "last": last_change, "commit": 0}
     # In the old solution a person sets the date back to load a table again.
     if date < own_progress["LastFullLoadDate"]:
         return {"kind": Instruct.RELOAD, "changes": Reload.KEEP, "commit": item.commit}
+    # A later file is no instruction: to skip files would silently lose their changes.
     if change_order(last_change) < change_order(item.position.last):
         return {"kind": Instruct.REWIND, "after": last_change, "commit": item.commit}
     return None
@@ -290,6 +295,7 @@ def checked_item(
     item: TableItem,  # as read
 ) -> TableItem:  # the same
     "Checks the types of all parts of an item. Raises `TypeError`."
+    # A `[]` in place of a text would fail only later, when all tables are listed.
     _must_be(_ITEM_KINDS, vars(item))
     _must_be(_STATUS_KINDS, item.status)
     instruction = item.instruction
@@ -439,6 +445,7 @@ def with_settings(
         raise BadSetting(f"{item.table}: an active table has a key, --key …, or takes inserts only, --insert-only")
     if not (result.key or result.insert_only):
         return replace(result, active=False)  # its key was taken away: it waits for another
+    # A new table only waits for its key; one that a person has paused stays paused when its key changes.
     is_first_key = not (item.key or item.insert_only) and "active" not in settings
     return replace(result, active=True) if is_first_key else result
 
@@ -458,6 +465,7 @@ def with_position(
             f"{item.table} stands at commit {item.commit}, not at {expected} as planned: "
             f"another run has loaded it meanwhile; position not saved, the next pass plans again"
         )
+    # One that was given during the run stays, and the next plan reports that it came too late.
     instruction = None if done and item.instruction == dict(done) else item.instruction
     status = item.status
     if commit < item.commit and status.get("proof"):
@@ -628,6 +636,7 @@ def or_damaged(table: TableRef, where: str, read: Callable[[], TableItem]) -> Ta
 # %% ../../notebooks/06_state/02_items.ipynb #e47485a5
 def known_item(table: TableRef, item: TableItem | None, create: bool) -> TableItem:
     "The item that was found, or a new one. Raises `UnknownTable`."
+    # A misspelt name must not make an item.
     if item is None and not create:
         raise UnknownTable(f"{table} is not known here: {Advice.SET(table, '--key …')} (or --insert-only)")
     return item or TableItem(table)

@@ -121,6 +121,7 @@ def pack_names(
     packed: dict[str, list[str]] = {}
     for path, size in names:
         shared, clock = _split(path)
+        # A file a minute makes 1,440 names a day, which share all but their time.
         packed.setdefault(shared, []).append(f"{clock} {size}")
     return {shared: ",".join(clocks) for shared, clocks in packed.items()}
 
@@ -135,6 +136,7 @@ def unpack_names(
         for entry in text.split(","):
             clock, size = entry.split(" ")
             names.append((f"{before}{clock}{ending}", int(size)))
+    # The base name decides; the date folder counts only where two names are equal.
     return tuple(sorted(names, key=lambda name: change_order(name[0])))
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-022
@@ -158,6 +160,7 @@ def _frame(position: Position) -> dict[str, Any]:
 # %% ../../notebooks/06_state/01_position.ipynb #0c30429f
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     "The parts of a position from its JSON, without unknown ones."
+    # An older version lacks some parts, which get their defaults; of a newer one unknown parts are ignored.
     fields = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
     parts: dict[str, Any] = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
     if data.get("applied") is not None:
@@ -182,6 +185,7 @@ def fit_window(
     # DynamoDB takes items of 400 KB at most.
     room = max(limit - len(json.dumps(frame)), _LEAST_ROOM)
     names_kept, shared = 0, set()
+    # Packing again after each dropped name would take too long, so what each name needs is added up.
     for path, size in reversed(position.window):
         # Names of one day share all but their time, and are kept as one prefix with a list of times.
         start, clock = _split(path)
@@ -233,6 +237,7 @@ def checksum(
 ) -> tuple[int, int]:  # how many, and the sum of their marks
     "A fingerprint of a set of files, independent of their order."
     marks = [_mark_of(path, size) for path, size in files]
+    # A sum does not depend on the order, and a part of a set can be taken from it.
     return len(marks), sum(marks) % MARKS
 
 # %% ../../notebooks/06_state/01_position.ipynb #636388f6
@@ -279,6 +284,7 @@ def identify_applied(
     "Those of them that were applied, as the tally proves; None if it fits no choice, or was never counted."
     if position.applied is None or len(timely) + len(later) < position.applied[0] - len(position.window):
         return None
+    # Files in the window are known by name; only those from before it have to be found.
     count, marks_wanted = position.older
     sure = sum(_mark_of(file.path, file.size) for file in timely) - marks_wanted
     marks = [_mark_of(file.path, file.size) for file in later]
@@ -373,10 +379,12 @@ def take_over(
         raise BadInstruction(
             f"LastFullLoadDate is {adoption['load']!r}, not a time like 1900-01-01 00:00:00"
         ) from error
+    # The 2019 solution checks only the first load file, in whole seconds.
     first_load = min(listing.load, key=lambda file: file.path, default=None)
     # A newer load file has come since the old solution stopped, and is not in its lake.
     load = listing.load if first_load and int(first_load.time) <= loaded else ()
     last_change = "" if adoption["last"] == "0.parquet" else adoption["last"]
+    # Which earlier files it has applied is not known, so all count as applied and the window begins at the last.
     window = tuple(file.identity for file in listing.changes if file.path == last_change)
     listed_at = max([now, *(file.time for file in listing.load + listing.changes)])
     return Position(1 if load else 0, load, last_change, window, window_start=last_change, listed_at=listed_at)

@@ -28,4 +28,5 @@ def open_state(
     if kind not in _STATES or not name:
         kinds = " or ".join(f"{kind}:NAME" for kind in _STATES)
         raise BadSetting(f"a state is {kinds}, like sqlite:state.db, not {url!r}")
+    # Imported only now, so that nobody imports the kind that is not used.
     return resolve_name(_STATES[kind])(name, landing, create, ask)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StateUnusable
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from dmscdc.state.items import (
     ATTRIBUTES,
@@ -50,6 +51,7 @@ def _open(
             return db
         except sqlite3.OperationalError as error:
             db.close()
+            # While the last other process closes the log, SQLite says "locked" at once, whatever its time-out.
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
@@ -72,7 +74,7 @@ def _usable(
         elif not isinstance(error, (sqlite3.OperationalError, OSError)):
             message = (
                 f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, "
-                "dmscdc table set TABLE --key …; the positions come back from the lake by dmscdc table rebuild"
+                f"{Advice.SET(options='--key …')}; the positions come back from the lake by {Advice.REBUILD_ALL()}"
             )
         raise StateUnusable(message) from error
 
@@ -93,6 +95,7 @@ def one_action(
     "One action on the file: all of it, or nothing if something was raised."
     # A reader that begins with a select never waits for a writer, and sees one state of the file.
     begin = ("begin immediate",) if write else ("begin", "select 1 from sqlite_master limit 1")
+    # Opened anew for each action, so that threads and forked processes share nothing.
     with _usable(path), closing(_open(path, *begin)) as db:
         db.row_factory, db.text_factory = sqlite3.Row, _text
         yield db
@@ -112,6 +115,7 @@ def prepare(
     if set(tables) <= present:
         return
     with _usable(path):
+        # With a write-ahead log, readers do not wait for writers.
         _open(path, "pragma journal_mode=wal").close()
     with one_action(path) as db:
         for name, columns in tables.items():
@@ -142,10 +146,12 @@ _LEASES = {
     "leases": "name text primary key, owner text, expiry real, fence integer",
     "decisions": "journal text primary key, name text, number integer, draft text",
 }
+# One conditional statement decides: of two writers only the first gets a row.
 _TAKE = """insert into leases values (:name, :owner, :expiry, 1) on conflict (name) do update
 set owner = :owner, expiry = :expiry, fence = fence + 1 where leases.expiry <= :now"""
 _KEEP = """update leases set expiry = max(expiry, :expiry)
 where name = :name and owner = :owner and fence = :fence"""
+# The row stays with its fencing number, so that the number never starts again.
 _GIVE = "update leases set owner = '', expiry = 0 where name = :name and owner = :owner and fence = :fence"
 
 # %% ../../notebooks/06_state/03_sqlite.ipynb #d2773f87
@@ -276,7 +282,8 @@ class _NoState(State):
 
     def __init__(self, address: str):
         self.address = address
-        self.message = f"there is no state {address} yet: dmscdc table set makes it, unless --state is another one"
+        command = Advice.SET(options="--key …")
+        self.message = f"there is no state {address} yet: {command} makes it, unless --state is another one"
 
     def items(self) -> list[TableItem]:
         return []
@@ -319,5 +326,6 @@ class _NoState(State):
 # %% ../../notebooks/06_state/03_sqlite.ipynb #bc887e0e
 def open_sqlite(path: str, landing: str, create: bool, ask: bool) -> State:
     "The state in a file, which is made if it is missing; see `open_state`."
+    # A command that only reads must not make a file.
     missing = ask and not Path(path).exists()
     return _NoState(f"sqlite:{Path(path).absolute()}") if missing else SqliteState(path)

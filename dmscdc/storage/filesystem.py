@@ -84,6 +84,7 @@ def _session() -> Any:
 
     if boto3.DEFAULT_SESSION is None:
         core = botocore.session.get_session()
+        # A listing of a million objects has a million times; botocore's own parser takes most of a page's time.
         core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_time)
         boto3.setup_default_session(botocore_session=core)
     return boto3.DEFAULT_SESSION
@@ -118,6 +119,7 @@ def private_opener(
     is_new = not os.path.exists(path)
     file = os.open(path, flags, 0o600)
     if is_new:
+        # `os.open` applies the umask, which differs between those who run a pass.
         os.fchmod(file, _rights(of_folder=False))
     return file
 
@@ -151,6 +153,7 @@ def sweep_scratch() -> None:
             if not is_own(folder) or folder.lstat().st_mtime > time.time() - _LEFT:
                 continue
             try:
+                # Signal 0 ends nothing: it only tells whether the process is there.
                 os.kill(int(folder.name.split("-")[1]), 0)
             except ProcessLookupError:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -246,6 +249,7 @@ def use_credentials(
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #2ca312d7
 def credentials() -> Credentials:
     "Credentials of the enclosing block, else of the usual configuration. Raises `PermissionError` if there are none."
+    # A task has no configuration of its own, only what the run that sent it gives.
     return _GIVEN.get() or _configured()
 
 # %% ../../notebooks/01_storage/01_filesystem.ipynb #087e0bff
@@ -290,6 +294,7 @@ def stage_locally(
 def stage_in_bucket() -> None:
     "Put what lies in such folders where its address says. Tasks of Spark may run on other machines."
     while _LOCAL:
+        # Taken out first, so that from here on the address leads to the bucket.
         place, folder = _LOCAL.popitem()
         for file in filter(Path.is_file, sorted(Path(folder).rglob("*"))):
             fs, path = fs_and_path(f"{place}/{file.relative_to(folder).as_posix()}")
@@ -341,6 +346,7 @@ def fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:  # the path there
 def new_fs_and_path(url: str) -> tuple[pafs.FileSystem, str]:
     "The same for a file to be written: creates its folder first."
     fs, path = fs_and_path(url)
+    # A bucket has no folders; pyarrow would leave an empty object for each.
     if not is_bucket(staged_here(url) or url):
         fs.create_dir(path.rpartition("/")[0], recursive=True)
     return fs, path
@@ -367,6 +373,7 @@ def bytes_of(urls: Iterable[str]) -> int:
 def spark_url(url: str) -> str:
     "The address as Spark opens it, with S3A for a bucket."
     if staged_here(url):
+        # Tasks of Spark may run on other machines, which cannot see our folder.
         stage_in_bucket()
     return f"s3a://{url.partition('://')[2]}" if is_bucket(url) else url
 
@@ -401,6 +408,7 @@ def s3a_settings(access: Credentials) -> dict[str, str]:
     conf = {"endpoint.region": access.region}
     if access.endpoint:
         conf |= {"endpoint": access.endpoint, "path.style.access": "true"}
+    # A machine with a role needs no keys here: S3A fetches and renews its credentials itself.
     if not access.renews:
         kind = "Temporary" if access.token else "Simple"
         conf["aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}AWSCredentialsProvider"

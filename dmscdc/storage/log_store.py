@@ -66,6 +66,7 @@ def _names_below(root: str, prefix: str, hidden: bool = False) -> list[str]:
 # %% ../../notebooks/01_storage/02_log_store.ipynb #9f1831b0
 def _unless_gone(error: OSError) -> None:
     "Raises the error unless it says that the folder does not exist, which means that it has no files."
+    # A folder that cannot be read must not look empty: a writer would take the table for a new one.
     if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
         raise error
 
@@ -81,6 +82,7 @@ def _move(source: str, target: str) -> bool:  # False: the source is gone
     except FileNotFoundError:
         return False
     except OSError as error:
+        # Across file systems a rename would be a slow copy that can stop halfway.
         if error.errno == errno.EXDEV:
             raise UnsupportedStore(f"{target}: lake and its journal must lie on one file system") from error
         raise
@@ -132,6 +134,7 @@ def _create_linked(path: str, content: bytes) -> None:
     "An exclusive create: the whole content under this name, or `AlreadyExists`."
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
+    # A plain exclusive open would leave a partial entry after a crash, so the whole content is linked to its name.
     draft = os.path.join(folder, f".{name}-{secrets.token_hex(6)}")
     _write_synced(draft, content)
     try:
@@ -141,9 +144,11 @@ def _create_linked(path: str, content: bytes) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
+        # Some file systems have no hard links. A rename of a folder fails too if the name is taken.
         _create_renamed(path, f"{draft}.d", content)
     finally:
         os.unlink(draft)
+    # The content is on the disk already; its name must be too before the entry counts.
     _sync_folder(folder)
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #cell-027
@@ -228,10 +233,12 @@ def _put_new(s3: Any, bucket: str, key: str, content: bytes) -> None:
             s3.put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
             return
         except Exception as error:
+            # It may be our own first request, whose response was lost: who asked reads the entry to see whose it is.
             if code_of(error) in _TAKEN:
                 raise AlreadyExists(f"s3://{bucket}/{key}") from error
             if type(error).__name__ == "ParamValidationError":
                 raise UnsupportedStore(OLD_BOTO3) from error
+            # After a conflict the outcome is still open, so the put is sent again.
             if code_of(error) != _CONFLICT or attempt == _TRIES - 1:
                 raise
         threading.Event().wait(0.02 * 2**attempt)
@@ -262,6 +269,7 @@ def _check_exclusive(s3: Any, bucket: str, folder: str) -> None:
 def _copy_object(s3: Any, bucket: str, source: str, target: str) -> bool:  # False: the source is gone
     "Copies the source to the target, in one request."
     try:
+        # Never by read and put, nor in parts: a paused client could complete it long after the source was deleted.
         s3.copy_object(Bucket=bucket, Key=target, CopySource={"Bucket": bucket, "Key": source})
     except Exception as error:
         if code_of(error) in GONE:
@@ -312,6 +320,7 @@ def get_object(s3: Any, bucket: str, key: str) -> tuple[bytes, str]:  # content,
             response = s3.get_object(Bucket=bucket, Key=key)
             return response["Body"].read(), response["ETag"]
         except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError):
+            # botocore retries only until the first byte.
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("not reached")
@@ -359,6 +368,7 @@ def _let_state_decide(s3: Any, bucket: str, folder: str) -> bool:
     except UnsupportedStore:
         if _DECIDER.get() is None:
             raise
+        # Kept beside the entries, so that all later writers decide in the same way.
         note = b"This store cannot refuse a put. The state of dmscdc decides which draft becomes an entry.\n"
         s3.put_object(Bucket=bucket, Key=f"{folder}/{_BY_STATE}", Body=note)
         return True
@@ -373,6 +383,7 @@ def _put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
     draft = f"{folder.rpartition('/')[0]}/aside/{number:012d}-{uuid.uuid4().hex[:12]}/entry.json"
     s3.put_object(Bucket=bucket, Key=draft, Body=content)
     newest, chosen = decide(f"s3://{bucket}/{folder}", number, f"s3://{bucket}/{draft}")
+    # The winner may have died just after the decision, so whoever comes later makes its draft the entry.
     _make_entry(s3, newest, chosen)
     if chosen != f"s3://{bucket}/{draft}":
         s3.delete_object(Bucket=bucket, Key=draft)
@@ -404,6 +415,7 @@ def is_lost(number: int, draft: str) -> bool:
 def _create_entry(s3: Any, bucket: str, key: str, content: bytes) -> None:
     "An exclusive create; checks the store before the first entry. Raises `AlreadyExists`, `UnsupportedStore`."
     folder = key.rpartition("/")[0]
+    # The store is tested once for a table, before its first entry.
     by_state = _is_decided(s3, bucket, folder) or entry_number(key) == 1 and _let_state_decide(s3, bucket, folder)
     (_put_decided if by_state else _put_new)(s3, bucket, key, content)
 
@@ -485,6 +497,7 @@ class BucketLogStore:
 @lru_cache(1)
 def check_boto3() -> None:
     "Raises `UnsupportedStore` if boto3 has no conditional put."
+    # An older boto3 would refuse the first commit with a message about parameters.
     if "IfNoneMatch" in client("s3").meta.service_model.operation_model("PutObject").input_shape.members:
         return
     import boto3

@@ -22,6 +22,7 @@ from typing import Any
 
 from ..capture.items import ItemTable, scan, write_rows
 from ..errors import FolderInUse, SourceUnreachable
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..reconcile.explain import Proof, ProofRequest, prove
 from ..reconcile.proven import keep_proof
@@ -189,7 +190,7 @@ def tell_stream(
     if folder.exists() and any(folder.iterdir()):
         raise FolderInUse(
             f"{folder} is not empty, and the demo never writes over anything: "
-            "give another folder, dmscdc demo ./demo2 --stream, or remove this one"
+            f"give another folder, {Advice.DEMO_STREAM(folder='./demo2')}, or remove this one"
         )
     config = _set_up(folder, **settings)
     # The changes of all three windows lie in the past.

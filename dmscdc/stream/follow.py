@@ -125,8 +125,7 @@ def _told(client: Any, stream: str) -> tuple[str, float]:
 # %% ../../notebooks/15_stream/07_follow.ipynb #8bb3fe59
 def _load_command(stream: str, table: TableRef, manifest: Manifest) -> str:
     "What is typed to load a table anew."
-    load = f"--load dynamodb:{manifest.source or 'TABLE'}"
-    return f"dmscdc stream --stream {for_shell(stream)} --table {for_shell(table)} {load}"
+    return Advice.STREAM_LOAD(table, stream=stream, source=f"dynamodb:{manifest.source or 'TABLE'}")
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #f96b4e9a
 def lost_words(
@@ -491,8 +490,8 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
         like_this = key_in_words(next(iter(names.values())).key)
         doubts.append(
             f"{_MOMENT} ({_count(len(names), 'item')}, like {like_this}); the one that "
-            "arrived last was taken. Compare the table (dmscdc reconcile), and set the precision of its destination to "
-            "microseconds"
+            f"arrived last was taken. Compare the table ({Advice.RECONCILE(table)}), and set the precision of its "
+            "destination to microseconds"
         )
     unheld = [words for *_, words, _, is_unheld in manifest.missed if is_unheld]
     gaps = _gaps_of(manifest)
@@ -510,7 +509,7 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
         doubts.append(
             f"{_GAP} ({count:,}{like_one}), as they do not say of the item what the table had. These "
             "items are right again, others may not be: the stream was no destination of DynamoDB for a while, or the "
-            f"table was made again. Compare the table (dmscdc reconcile), or load it anew: {anew}"
+            f"table was made again. Compare the table ({Advice.RECONCILE(table)}), or load it anew: {anew}"
         )
     return doubts
 

@@ -449,6 +449,7 @@ _CIRCLES = 5_000  # records that are kept because an older change may turn their
 
 
 def _in_their_order(
+    table: TableRef,
     changes: Sequence[Change],
     before: Manifest,
     index: WindowIndex | None,
@@ -476,8 +477,8 @@ def _in_their_order(
     if unwatched > 0:
         doubts.append(
             f"{unwatched:,} changes of items that one moment left as they were are not kept any more: if a change from "
-            "before that moment comes late, such an item may be wrong. Compare the table (dmscdc reconcile), and set "
-            "the precision of its destination to microseconds"
+            f"before that moment comes late, such an item may be wrong. Compare the table ({Advice.RECONCILE(table)}), "
+            "and set the precision of its destination to microseconds"
         )
     facts = {"open": tuple(pending["open"]), "circles": tuple(pending["circles"][-_CIRCLES:])}
     return ordered, is_sure, {**facts, "doubts": doubts}
@@ -761,7 +762,7 @@ def stage_window(
     fitting, facts = _of_table(arrived, before, table, key, ask)
     _check_names(facts["key"], table, odd)
     stays = round((now - (retention + _DAY).total_seconds()) * 1e6)
-    changes, is_sure, pending = _in_their_order(fitting, before, index, reached, stays)
+    changes, is_sure, pending = _in_their_order(table, fitting, before, index, reached, stays)
     facts |= {**pending, "doubts": (*facts["doubts"], *pending["doubts"])}
     # DMS's messages are in order, and their files are named by when they were read.
     changes = [replace(change, at=max(after, round(now * 1e6))) if change.kept_order else change for change in changes]

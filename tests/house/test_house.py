@@ -117,7 +117,7 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "service": "storage landing spark changes state lake load runs reconcile",
     "doctor": "storage landing spark changes state lake load runs service",
     "stream": "storage landing capture spark changes state reconcile service",
-    "deploy": "capture runs spark service",
+    "deploy": "landing capture runs spark service",
     "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service doctor stream deploy",
     "analyst": "storage landing spark changes lake runs history service cli",
 }
@@ -381,8 +381,9 @@ def test_a_table_in_a_printed_command_is_quoted_for_the_shell():
 
 
 def test_every_advice_is_a_command_with_arguments_and_options_that_there_are():
-    facts = {"old": "a", "new": "b", "file": "20181215-100311204.parquet", "format": "delta"}
-    options = {Advice.SET: "--key id", Advice.COLUMNS: "--ddl FILE"}
+    facts = {"old": "a", "new": "b", "file": "20181215-100311204.parquet", "format": "delta", "landing": "dms", "lake": "lake", "folder": "cdc"}
+    facts |= {"stream": "orders", "source": "dynamodb:orders"}
+    options = {Advice.SET: "--key id", Advice.COLUMNS: "--ddl FILE", Advice.TABLE_INIT: "--state dynamodb:State"}
     for advice in Advice:
         _, *words = shlex.split(advice("sampledb.odd name", options.get(advice, ""), **facts))
         command = typer.main.get_command(app)
