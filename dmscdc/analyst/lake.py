@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answer import Answer, answer_of
 from .table import Table, time_span
 from ..cli.options import session
-from ..errors import UnknownTable, Verdict
+from ..errors import Verdict
 from ..landing.advice import in_python
 from ..landing.files import TableRef
 from ..service.config import Config, nearest_config, read_config
-from ..service.status import check_known, read_statuses, status_row
+from ..service.status import check_known, full_name, read_statuses, status_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,20 +60,9 @@ class Lake:
         self,
         name: str,  # schema.table; the table alone where only one schema has it
     ) -> Table:
-        ref = TableRef.parse(name if "." in name else self._full_name(name))
+        ref = TableRef.parse(full_name(self.config, name))
         check_known(self.config, ref)
         return Table(str(ref), self.config, self._spark)
-
-    def _full_name(self, table: str) -> str:
-        "A table's name with its schema. Raises `UnknownTable` where none has it, or several have."
-        names = [name for name in self if TableRef.parse(name).name == table]
-        if len(names) == 1:
-            return names[0]
-        if names:
-            raise UnknownTable(f"{table} is there in several schemas: {', '.join(names)}")
-        similar = get_close_matches(table, [TableRef.parse(name).name for name in self], n=1)
-        hint = f"Did you mean {similar[0]!r}?" if similar else f"There are: {', '.join(self) or 'none'}"
-        raise UnknownTable(f"there is no table {table} here. {hint}")
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)

@@ -203,7 +203,7 @@ def _flag(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-012-0
 Json = Annotated[bool, typer.Option("--json", help="For machines")]
-Name = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
+Name = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; the table alone where one schema has it")]
 Only = Annotated[
     Optional[list[str]],
     typer.Option("--only", metavar="TABLE", help="This table only; may be repeated"),
@@ -288,6 +288,19 @@ def _with_flags(
     setattr(command, "__signature__", inspect.Signature(own + flags))  # noqa: B010, which no type of Python has
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + flags}
 
+# %% ../../notebooks/17_cli/01_options.ipynb #f0110003
+def _with_schemas(config: Config, options: dict[str, Any]) -> dict[str, Any]:
+    "The options, with a schema before each table that a command is asked about. A table that is to be new has its own."
+    from dmscdc.service.status import full_name
+
+    named = dict(options)
+    if options.get("table") and not options.get("new"):
+        named["table"] = full_name(config, options["table"])
+    for several in ("only", "tables"):
+        if options.get(several):
+            named[several] = [full_name(config, name) for name in options[several]]
+    return named
+
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021-0
 def with_config(
     command: Callable,  # takes `config` and its own options
@@ -298,7 +311,8 @@ def with_config(
     def run(**options: Any) -> None:
         with exit_codes():
             folder, settings = options.pop("folder"), {name: options.pop(name) for name in MEANING}
-            command(config=read_config(folder, **settings), **options)
+            config = read_config(folder, **settings)
+            command(config=config, **_with_schemas(config, options))
 
     _with_flags(run, command, [_flag("folder", default="."), *map(_flag, MEANING)])
     return run

@@ -54,7 +54,7 @@ _START = "Where the first window begins: trim_horizon, latest or a time"
 def stream_command(
     config: Config,
     stream: Annotated[str, typer.Option("--stream", help=_STREAM)],
-    table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
+    lake_table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
     key: Annotated[str, typer.Option(help="The key; records of DynamoDB name theirs: id,line")] = "",
     partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
     source_table: Annotated[str, typer.Option(help="The table that records name, where there are several")] = "",
@@ -85,5 +85,5 @@ def stream_command(
     options |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
     options |= {"load": load, "days": keep_days, "fetch": fetch}
     with events() as say, stop_signals(stop, hard, say):
-        done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **options)
+        done = follow_stream(config, stream, lake_table, say=say, stop=stop, hard=hard, **options)
     raise typer.Exit(Verdict(done.verdict).exit_code)
