@@ -66,7 +66,7 @@ __all__ = ['app', 'demo', 'init', 'plan', 'doctor', 'pass_', 'status', 'schedule
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-005
 app = typer.Typer(
-    help="AWS DMS change files into lake tables that equal the source.",
+    help="Turn AWS DMS change files into lake tables that equal the source.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -94,10 +94,10 @@ app.add_typer(maintenance, name="maintain")
 @app.command(epilog="Example: dmscdc demo ./demo")
 def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder")] = Path("demo"),
-    stream: Annotated[bool, typer.Option("--stream", help="A table of DynamoDB, followed through Kinesis")] = False,
-    format: Annotated[str, typer.Option(help="Of the tables: parquet, delta, iceberg, hudi, hudi-mor")] = "parquet",
+    stream: Annotated[bool, typer.Option("--stream", help="Follow a DynamoDB table through Kinesis instead")] = False,
+    format: Annotated[str, typer.Option(help="Table format: parquet, delta, iceberg, hudi, hudi-mor")] = "parquet",
 ) -> None:
-    "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
+    "Run the whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
     from dmscdc.cli.demo import tell
     from dmscdc.runs.progress import Progress
     from dmscdc.service.passes import run_pass
@@ -132,10 +132,10 @@ def demo(
 @app.command(epilog="Example: dmscdc init --landing /data/dms --lake /data/lake")
 @setting_flags
 def init(
-    folder: Annotated[Path, typer.Option(help="Where dmscdc.toml is written")] = Path("."),
+    folder: Annotated[Path, typer.Option(help="Folder for dmscdc.toml")] = Path("."),
     **settings: Any,
 ) -> None:
-    "Write dmscdc.toml."
+    "Write dmscdc.toml, and show the plan."
     from dmscdc.spark.formats import check_format
 
     if settings["format"]:
@@ -158,7 +158,7 @@ def _show_lines(
     lines: list[str],
     file: TextIO | None = None,  # None: to the output
 ) -> None:
-    "Print sentences unchanged."
+    "Print each sentence on a line, its square brackets unchanged."
     for line in lines:
         console(file).print(line, markup=False)
 
@@ -214,10 +214,10 @@ def plan(
     only: Only = None,
     json: Json = False,
 ) -> None:
-    """What a pass would do now, and for which files. Starts no Spark.
+    """Show what a pass would do now, and for which files. Starts no Spark.
 
-    Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
-    looked into; a key that is still to be named does not count."""
+    Exit codes: 0 done, 1 the landing cannot be listed, 3 a table needs attention or a folder cannot be read; a missing
+    key does not count."""
     raise typer.Exit(_show_plan(config, only or (), json))
 
 # %% ../../notebooks/17_cli/12_main.ipynb #6c838a09
@@ -261,13 +261,13 @@ def doctor(
     ] = None,
     task: Annotated[
         Optional[list[str]],
-        typer.Option("--task", metavar="NAME", help="Ask DMS for this task: its settings, its counts of each table"),
+        typer.Option("--task", metavar="NAME", help="Ask DMS about this task: its settings, its counts per table"),
     ] = None,
     json: Json = False,
 ) -> None:
-    """What will hurt, in landing, settings and machine, with what mends it. Starts no Spark, changes nothing.
+    """List likely problems in landing, settings and machine, with their fixes. Starts no Spark, changes nothing.
 
-    Exit codes: 0 nothing, or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
+    Exit codes: 0 nothing or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
     from dmscdc.doctor.diagnosis import doctor as examine
     from dmscdc.doctor.diagnosis import exit_code, finding_rows, in_short
 
@@ -284,12 +284,14 @@ def doctor(
 def pass_(
     config: Config,
     only: Only = None,
-    classic: Annotated[bool, typer.Option(help="A Spark of its own for each notebook, no server")] = False,
-    retry: Annotated[bool, typer.Option(help="Try again what was refused, although nothing has changed")] = False,
-    consistent: Annotated[bool, typer.Option("--consistent", help="All tables at one transaction, or none")] = False,
+    classic: Annotated[bool, typer.Option(help="Start a Spark for each notebook, without a server")] = False,
+    retry: Annotated[bool, typer.Option(help="Retry refused tables, even if nothing has changed")] = False,
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Bring all tables to one transaction, or none")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Bring every table up to date: one notebook a table, in parallel.
+    """Bring every table up to date: one notebook per table, in parallel.
 
     Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but a person must look,
     4 another run is at work on a table."""
@@ -333,7 +335,7 @@ def _with_last_verdict(
 
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
-    "The first rows that are put aside; none where their list is gone."
+    "The first rows in quarantine, one dict each; none where their list is gone."
     from dmscdc.changes.quarantine import aside_folder, read_aside
     from dmscdc.load.results import NAMED, named
 
@@ -349,9 +351,9 @@ def status(
     config: Config,
     json: Json = False,
 ) -> None:
-    """Every table with its key, rows, position, lag, verdict, and what it waits for.
+    """Show every table with its key, rows, position, lag, verdict, and what it waits for.
 
-    Exit codes: 0, 1 where the landing cannot be listed, and 3 where a person must look."""
+    Exit codes: 0 done, 1 the landing cannot be listed, 3 a person must look."""
     from dmscdc.service.status import read_statuses, status_row
 
     unread: list[str] = []
@@ -374,11 +376,13 @@ def status(
 def schedule(
     config: Config,
     cron: Annotated[str, typer.Option(help="Five fields: minute hour day month weekday")],
-    zone: Annotated[str, typer.Option(help="Whose hours the fields mean")] = "UTC",
-    reconcile: Annotated[str, typer.Option(help="When all tables are compared with --source; five fields")] = "",
-    consistent: Annotated[bool, typer.Option("--consistent", help="All tables at one transaction, or none")] = False,
+    zone: Annotated[str, typer.Option(help="Time zone of the fields")] = "UTC",
+    reconcile: Annotated[str, typer.Option(help="When to compare all tables with --source; five fields")] = "",
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Bring all tables to one transaction, or none")
+    ] = False,
 ) -> None:
-    "Run passes by the clock, one at a time. Ctrl-C finishes the pass at work; a second one breaks it off."
+    "Run passes by the clock, one at a time. Ctrl-C finishes the current pass; a second one interrupts it."
     from dmscdc.service.passes import run_pass
     from dmscdc.service.schedule import run_schedule
 
@@ -461,13 +465,13 @@ def serve_spark(
     driver_memory: Annotated[Optional[str], setting_option("driver_memory")] = None,
     format: Annotated[Optional[str], typer.Option(help="Table format of its sessions")] = None,
 ) -> None:
-    "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
+    "Run one Spark server for many passes, until Ctrl-C. Prints a line with its address and token, a secret."
     with exit_codes():
         config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)
         death = lend(config, _until_stopped, _show_secret)
     if death:
         fail(RuntimeError(f"{death} (log: {Path(config.folder, 'serve-spark.log')})"), 1)
-    console(sys.stderr).print("the server is ended")
+    console(sys.stderr).print("the server has stopped")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-038
 def _show_files(
@@ -480,7 +484,7 @@ def _show_files(
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-039
 def _task_settings(
     file: Path | None,  # JSON of a real endpoint
-    flags: dict[str, Any],  # by flags, which say nothing else if there is a file, but the sequence column
+    flags: dict[str, Any],  # by flags; with a file only the sequence column may be set
 ) -> DmsSettings:
     "The settings of the task. Raises `BadSetting`."
     from dmscdc.capture.settings import DmsSettings, settings_from_json
@@ -490,7 +494,7 @@ def _task_settings(
         return DmsSettings(**flags)
     usual = {"data_format": "parquet", "batch_interval": 60.0, "sequence_column": flags["sequence_column"]}
     if odd := [name for name, value in flags.items() if value and value != usual.get(name)]:
-        raise BadSetting(f"{', '.join(odd)}: the file of --settings says that, so leave the flag out")
+        raise BadSetting(f"{', '.join(odd)}: the file of --settings has that already, so leave the flag out")
     try:
         settings, unknown = settings_from_json(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -504,18 +508,20 @@ def _task_settings(
 def capture(
     source: Annotated[str, typer.Argument(help="sqlite:FILE or mariadb://USER@HOST/DB (password: see reconcile)")],
     landing: Annotated[str, setting_option("landing")],
-    watch: Annotated[bool, typer.Option(help="Go on until Ctrl-C; else one round")] = False,
-    schema: str = typer.Option("", help="Folder in the landing; else the file's name"),
+    watch: Annotated[bool, typer.Option(help="Continue until Ctrl-C; default: one round")] = False,
+    schema: str = typer.Option("", help="Folder in the landing; default: the file's name"),
     interval: float = typer.Option(60.0, min=0, help="Seconds until a change file is closed"),
     op_in_load: bool = typer.Option(False, help="IncludeOpForFullLoad"),
     timestamp_column: str = typer.Option("", help="TimestampColumnName"),
-    sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),
+    sequence_column: str = typer.Option("", help="Name of a column for AR_H_CHANGE_SEQ"),
     data_format: str = typer.Option("parquet", help="DataFormat: parquet or csv"),
-    header: bool = typer.Option(False, help="AddColumnName: CSV files begin with the names of their columns"),
-    settings: Optional[Path] = typer.Option(None, metavar="FILE", help="JSON of aws dms describe-endpoints, instead"),
-    position: Path = typer.Option("capture.json", metavar="FILE", help="Keeps how far the log of a MariaDB was read"),
+    header: bool = typer.Option(False, help="AddColumnName: CSV files start with a header"),
+    settings: Optional[Path] = typer.Option(
+        None, metavar="FILE", help="Read these from the JSON of aws dms describe-endpoints"
+    ),
+    position: Path = typer.Option("capture.json", metavar="FILE", help="Keeps the position in the log of a MariaDB"),
 ) -> None:
-    "Stand in for DMS: full load first, then change files, out of a SQLite or MariaDB database."
+    "Stand in for DMS: write a full load, then change files, from a SQLite or MariaDB database."
     from dmscdc.capture.sqlite import capture as run_capture
     from dmscdc.capture.sqlite import open_source
 
@@ -613,9 +619,9 @@ def conformance(
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-047
 @app.callback(invoke_without_command=True)
 def about(
-    version: Annotated[bool, typer.Option("--version", help="The version")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version")] = False,
 ) -> None:
-    "AWS DMS change files into lake tables that equal the source."
+    "Turn AWS DMS change files into lake tables that equal the source."
     if version:
         show_line(f"dmscdc {__version__}")
         raise typer.Exit()

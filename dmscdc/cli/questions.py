@@ -64,7 +64,7 @@ def changes_of(
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"
 _OP = "Only these operations: D, or I,U"
 _COLUMN = "Only changes that gave this column another value"
-_TOP = "Count instead: keys, or columns, the most changed first"
+_TOP = "Count the changes per key or column instead, the most changed first: keys, or columns"
 
 
 @with_config
@@ -73,14 +73,14 @@ def changes_command(
     table: Name,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes of files closed up to then")] = None,
-    between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="Both at once")] = None,
+    between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="--since A --until B")] = None,
     op: Annotated[str, typer.Option(help=_OP)] = "",
     column: Annotated[str, typer.Option(help=_COLUMN)] = "",
     top: Annotated[str, typer.Option(help=_TOP)] = "",
     limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
     json: Json = False,
 ) -> None:
-    "What changed in a table: each change with the columns that differ, in the order of the files. No Spark."
+    "Show what changed in a table: each change with the columns that differ, in file order. Starts no Spark."
     from dmscdc.history.questions import LINE, change_lines, change_plain, most_changed
     from dmscdc.history.row_page import value_text
 
@@ -115,10 +115,10 @@ def _show(
     names: tuple[str, ...],
     limit: int,
     json: bool,
-    noun: str,  # a line is
+    noun: str,  # what a line is
     number: int | None = None,  # lines there are; None: those that are given
 ) -> None:
-    "Lines as a table, and how many there are."
+    "Print lines as a table, and how many there are."
     number = len(lines) if number is None else number
     if json:
         show_json(lines)
@@ -134,7 +134,7 @@ def _show(
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #5cb69558
 def _note(words: tuple[str, ...], json: bool) -> None:
-    "What an answer lacks; beside the JSON of a program, on the other stream."
+    "Print what an answer lacks; with JSON on standard error, so that programs read JSON alone."
     for sentence in words:
         if json:
             show_line(sentence, file=sys.stderr)
@@ -155,7 +155,7 @@ def rows_with(
     return find_rows(changelog, question.key, conditions), notes(changelog, question.key)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #6bcb29d4
-_CONDITION = "name=Sample% for all that begin so, 'price >= 100', 'price = null'; several must hold at once"
+_CONDITION = "name=Sample% (a beginning), 'price >= 100', 'price = null'; all of them must hold"
 
 
 @with_config
@@ -166,7 +166,7 @@ def find_command(
     limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
     json: Json = False,
 ) -> None:
-    "Rows that fit conditions, or once did: their keys, and in which files they did. No Spark."
+    "Find rows that fit conditions, or once did: their keys, and the files in which they did. Starts no Spark."
     from dmscdc.history.questions import FOUND, conditions_of, found_lines
 
     without_pandas()
@@ -187,7 +187,7 @@ def life_of(
     question = question_of(config, table)
     if not question.key:
         raise BadKey(
-            f"{table} has no key, so no change names one of its rows. What the files say of rows with some "
+            f"{table} has no key, so no change names one of its rows. To find rows by their "
             f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'"
         )
     if set(key) != set(question.key):
@@ -202,10 +202,10 @@ def blame_command(
     conditions: Annotated[
         Optional[list[str]], typer.Argument(metavar="COLUMN=VALUE...", help="The row's whole key: id=1001")
     ] = None,
-    key: Annotated[Optional[list[str]], typer.Option(help="The same as an option")] = None,
+    key: Annotated[Optional[list[str]], typer.Option(help="The key as an option: id=1001")] = None,
     json: Json = False,
 ) -> None:
-    "For each column of a row the change that gave it its value: when, in which file and row. No Spark."
+    "Show which change gave each column of a row its value: when, in which file and row. Starts no Spark."
     from dmscdc.history.questions import BLAME, blame_lines
 
     without_pandas()
@@ -239,7 +239,7 @@ _CELLS = (  # of the notebook: what is said, and what is asked
 
 
 def _ask_all(path: Path) -> None:
-    "Execute a notebook in this Python and keep its answers; what cannot be answered says so in its cell."
+    "Execute a notebook in this Python and keep its outputs, errors included."
     import nbformat
     from nbclient import NotebookClient
 
@@ -274,10 +274,10 @@ def lake_notebook(
 @with_config
 def lab_command(
     config: Config,
-    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table; else the first")] = "",
-    open: Annotated[bool, typer.Option("--open/--no-open", help="Open it, or only write it")] = True,
+    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table; default: the first")] = "",
+    open: Annotated[bool, typer.Option("--open/--no-open", help="Open the notebook, or only write it")] = True,
 ) -> None:
-    "JupyterLab on this lake: a notebook for a table, with the first questions asked."
+    "Open JupyterLab with a notebook that has asked a table the first questions."
     from importlib.util import find_spec
 
     from dmscdc.landing.files import TableRef

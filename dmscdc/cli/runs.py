@@ -24,7 +24,7 @@ from ..service.config import Config
 __all__ = ['kept', 'LISTED', 'runs_list', 'find_run', 'runs_show', 'runs_html']
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-005
-kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
+kept = typer.Typer(help="List kept runs, show one, or make their pages again.", no_args_is_help=True)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-011
 LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
@@ -33,7 +33,7 @@ LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
 def _begin_of(
     time: str,  # a time, a day, a month or a year
 ) -> str:  # UTC, as the run log writes it
-    "Where it begins. Raises `ValueError`."
+    "The moment at which it begins. Raises `ValueError`."
     missing = {4: "-01-01", 7: "-01"}.get(len(time), "")
     return f"{typed_moment(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
 
@@ -57,13 +57,13 @@ def _chosen(
 @with_config
 def runs_list(
     config: Config,
-    table: Optional[str] = typer.Option(None, help="Of this table only"),
-    verdict: Optional[str] = typer.Option(None, help="Only those that ended so, e.g. failed"),
-    since: Optional[str] = typer.Option(None, help="Only those that began then or later, UTC, e.g. 2018-12-13T10"),
-    most: int = typer.Option(20, min=1, help="At most so many, the newest"),
+    table: Optional[str] = typer.Option(None, help="Only runs of this table"),
+    verdict: Optional[str] = typer.Option(None, help="Only runs with this verdict, e.g. failed"),
+    since: Optional[str] = typer.Option(None, help="Only runs that began then or later, UTC, e.g. 2018-12-13T10"),
+    most: int = typer.Option(20, min=1, help="Maximum number of runs"),
     json: Json = False,
 ) -> None:
-    "The newest runs."
+    "List the newest runs."
     lines = list(islice(_chosen(config, table, verdict, since), most))[::-1]
     if json:
         show_json(lines)
@@ -100,7 +100,7 @@ def runs_show(
     id: _RunId,
     json: Json = False,
 ) -> None:
-    "What a run recorded."
+    "Show what a run recorded."
     line = find_run(config, id)
     if json:
         show_json({**line, "records": records(open_run_store(config.runs).get(line["notebook"]))})
@@ -135,10 +135,10 @@ def _known_tables(
 @with_config
 def runs_html(
     config: Config,
-    id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; all pages without one"),
-    reports: bool = typer.Option(False, "--reports", help="With the pages of all runs"),
+    id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; default: all pages"),
+    reports: bool = typer.Option(False, "--reports", help="Also make the pages of all runs again"),
 ) -> None:
-    "Make a run's page again from its notebook, or the front page and all tables' from the run log."
+    "Make a run's page again from its notebook, or the front page and the tables' pages from the run log."
     if id is not None:
         show_line(_remade(config, find_run(config, id)["notebook"]))
         return
