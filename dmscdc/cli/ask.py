@@ -87,6 +87,7 @@ def without_pandas() -> None:
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, hidden := _NoPandas())
         try:
+            # Arrow looks for pandas when it makes its first array, which takes a third of an answer's time.
             pa.array([0])
         finally:
             sys.meta_path.remove(hidden)
@@ -100,6 +101,7 @@ def lake_table_of(
     from dmscdc.lake.table import open_lake
 
     table = TableRef.parse(name)
+    # An unknown table is looked for where a new one would be made.
     item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table, format=config.format)
     return open_lake(item, config.lake, config.catalog), item
 
@@ -139,9 +141,11 @@ def lives(
     lake, item = lake_table_of(config, table)
     try:
         options |= {"key": item.key, "insert_only": item.insert_only}
+        # Most answers need no Spark, so it starts on the first call.
         options |= {"spark": cache(lambda: session(config, format=lake.format))}
         return audit_row(config.landing, lake, key, **options, **read_how(config, item, lake.head()))
     except NoPast:
+        # A mistyped name is reported as such, not as missing files.
         check_known(config, lake.table)
         raise
 
@@ -216,6 +220,7 @@ def key_or_conditions(
     conditions: Sequence[str],  # as they were typed behind the table
 ) -> tuple[list[str], list[str]]:  # the parts of a whole key, or else the conditions
     "Sort what was typed: pairs of exactly the key's columns name a row, anything else is conditions."
+    # A text with one of these signs compares, so it is not part of a key.
     pairs = [text.partition("=") for text in conditions if not re.search(r"[<>!%]", text)]
     names = {name.strip() for name, sign, _ in pairs if sign}
     lake, item = lake_table_of(config, table)
@@ -331,6 +336,7 @@ def question_of(
     if not head and not (known.key or known.insert_only):
         raise UnknownTable(f"{ref} has no key yet: {Advice.SET(ref, '--key …')} (or --insert-only)")
     how = read_how(config, known, head)
+    # The lake's rows have the key of their commit, even if the setting has changed since.
     return TableQuestion(ref, head.key if head else known.key, lake, head, config.landing, how, item)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010-0
@@ -345,6 +351,7 @@ def refusals(table: str) -> Iterator[None]:
         fail(Unreadable(f"{table}: {error}"), 1)
     except DmscdcError:
         raise
+    # Facts that the files no longer have are not a bug, so there is no traceback.
     except LookupError as error:
         fail(error, 2)
     except Exception as error:
@@ -363,6 +370,7 @@ def answering(table: str) -> Iterator[None]:
     from dmscdc.changes.tasks import bounded_memory
     from dmscdc.spark.session import memory_here
 
+    # A small compressed file can contain more rows than fit into memory.
     with refusals(table), bounded_memory(memory_here() // 2 or 1 << 40):
         yield
 
@@ -379,6 +387,7 @@ def _check_new(url: str) -> None:
     import pyarrow.fs as pafs
 
     fs, path = fs_and_path(url)
+    # An old folder may have somebody's files.
     if fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
         raise ValueError(f"{url} is not empty: name a new folder with --out")
 
@@ -396,6 +405,7 @@ def _write_rows(
         fs.create_dir(path)
         pq.write_table(rows, f"{path}/part-00000.parquet", filesystem=fs)
         return
+    # The hint joins Spark's small partitions, so that there are few files.
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-014-0
@@ -454,6 +464,7 @@ def _answer_whole(
     from dmscdc.history.changelog import upto
     from dmscdc.history.small import is_small_lake, is_small_table, known_then, table_then
 
+    # The setting is in MB, the limit in bytes.
     limit = config.spark_above << 20
     if commit is not None:
         if is_small_lake(question.lake, commit, question.past, limit):
@@ -544,6 +555,7 @@ def as_of_command(
         if out:
             _check_new(out)
         if commit is not None:
+            # An unknown commit is refused before Spark starts.
             question.lake.at(commit)
         spark = lambda format: session(config, out, format=format)
         wanted = [*(conditions or ()), *(where or ())]
@@ -557,6 +569,7 @@ def _show_answer(question: TableQuestion, answer: AsOf, folder: str, note: str, 
     if folder:
         _write_rows(rows, folder)
         if answer.engine == "Spark":
+            # The written rows are read again; otherwise Spark would compute them a second time.
             rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(folder))
     facts = _shown(answer, rows, question.key)
     if json:

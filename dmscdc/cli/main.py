@@ -109,6 +109,7 @@ def demo(
     progress = Progress()
     with exit_codes(), events(doing=progress.lines) as say, ExitStack() as stack:
         spark_conf(format)  # raises where this Spark has no such format
+        # Both passes use one Spark, which starts with the first.
         begin = cache(lambda config: stack.enter_context(one_server(config)))
 
         def one_pass(config: Config) -> Any:
@@ -170,6 +171,7 @@ def _show_people(
     from dmscdc.load.arrivals import some
     from dmscdc.runs.pages import commands_in
 
+    # One dump often creates all tables, and then one command sets them all.
     undefined = [row["table"] for row in rows if row["needs"] == "columns" and "--ddl" in row["command"]]
     if undefined[1:]:
         words = f"{some(undefined)} wait for their columns: their files are CSV without a header, which has neither "
@@ -183,6 +185,7 @@ def _show_people(
             words = f"{row['table']} waits for its {row['needs']}: {row['suggestion']}. Next: {row['command']}"
             console().print(words, markup=False)
         elif row["words"]:
+            # A sentence that names a command needs no second one.
             is_said = row["verdict"] == Verdict.BUSY or commands_in(row["words"])
             retry = "" if is_said else f". Try again: {row['command']}"
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
@@ -329,6 +332,7 @@ def _with_last_verdict(
     if not now and earlier == Verdict.REFUSED and row["mended"]:
         words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
         return {**row, "words": f"{words}: {row['command']}"}
+    # After a pass without work a person wants to know how the last load ended.
     if now not in ("", Verdict.NOTHING) or not earlier or now and earlier in (*NOT_DONE, Verdict.BUSY):
         return row
     return {**row, "verdict": earlier, "words": "" if earlier in WELL else row["last_words"]}
@@ -401,6 +405,7 @@ def server_settings(
     **flags: str | None,  # settings by name that win over the file; None: not given
 ) -> Config:
     "The settings of a server. Raises `ConfigError`."
+    # Settings are invalid without a landing and a lake, even for a server.
     places = {} if Path(folder, FILE).exists() else {"landing": "landing", "lake": "lake"}
     return read_config(folder, **{**places, **flags})
 
@@ -409,6 +414,7 @@ def export_line(
     url: str,  # of a server, with its token
 ) -> str:  # for a shell
     "The line that makes a shell's passes use a server. It contains the token, a secret."
+    # The semicolon before the token would end the command, so the address is quoted.
     return f"export SPARK_REMOTE='{url}'"
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-013-0
@@ -419,6 +425,7 @@ def _until_gone(
 ) -> str:  # how it ended by itself; "" where it was stopped
     "Wait until a server must stop or has ended."
     while not stop.wait(pause):
+        # A server can end by itself, without memory or because its cluster went away.
         if server.poll() is not None:
             return server.death()
     return ""
@@ -493,12 +500,14 @@ def _task_settings(
     if file is None:
         return DmsSettings(**flags)
     usual = {"data_format": "parquet", "batch_interval": 60.0, "sequence_column": flags["sequence_column"]}
+    # A flag could contradict the file.
     if odd := [name for name, value in flags.items() if value and value != usual.get(name)]:
         raise BadSetting(f"{', '.join(odd)}: the file of --settings has that already, so leave the flag out")
     try:
         settings, unknown = settings_from_json(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"--settings {file} cannot be read ({error})") from error
+    # A real endpoint has settings that the stand-in does not follow.
     if unknown:
         show_line(f"not followed: {', '.join(unknown)}", file=sys.stderr)
     return replace(settings, sequence_column=flags["sequence_column"])
@@ -553,6 +562,8 @@ def pass_env(
     url: str,  # of the plugin's server; "" where each notebook opens a Spark of its own
 ) -> dict[str, str]:
     "Our environment for a pass beside the driver: the pass is a client, not a driver."
+    # With the application's gateway every notebook would try to be the driver. A client that finds both a master and a
+    # server refuses to start.
     foreign = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_(LOCAL_)?REMOTE$|SPARK_API_MODE$")
     env = {name: value for name, value in os.environ.items() if not foreign.match(name)}
     env |= {"SPARK_REMOTE": url} if url else {}
@@ -571,6 +582,7 @@ def inside(
     command = own_python("from dmscdc.cli.main import main; main()", *words)
     if spark_line() < "4":  # its Connect server would let everybody in
         return subprocess.run(command, env=pass_env("")).returncode
+    # Whoever has the token can run code as this user, so each start has a new one.
     token = secrets.token_urlsafe(24)
     with port_of_ours() as port:
         connect = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
@@ -598,6 +610,7 @@ def checked_request(
         from botocore.validate import ParamValidator
     except ImportError as error:
         raise ImportError(NEEDED) from error
+    # boto3 knows every field of every service and checks them without a network.
     shape = get_session().get_service_model(service).operation_model(operation).input_shape
     report = ParamValidator().validate(request, shape)
     if report.has_errors():
@@ -614,6 +627,7 @@ def conformance(
 
     with exit_codes():
         code = run_suite(format)
+    # Codes above 1 have another meaning in pytest than in our commands.
     raise typer.Exit(min(code, 1))
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-047

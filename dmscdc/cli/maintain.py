@@ -41,12 +41,14 @@ def maintain_lake(
     formats = {item.table: item.format for item in open_state(config.state, config.landing, ask=True).items()}
     named = [TableRef.parse(name) for name in tables or ()] or loaded(config)
     places, since = (config.landing, config.lake, config.state), kept_since(keep_days)
+    # A plan needs no Spark.
     spark = (lambda name: session(config, format=name)) if yes else None
     failed = None
     for table in sorted(named, key=lambda one: formats.get(one) == "parquet"):  # Spark knows Parquet and one other
         try:
             for line in str(maintain(table, *places, since=since, spark=spark, catalog=config.catalog)).splitlines():
                 show_line(line)
+        # A problem with one table does not keep the others from their upkeep.
         except DmscdcError as error:
             failed = failed or error
             show_line(f"{table}: {str(error).removeprefix(f'{table}: ')}")
@@ -84,6 +86,7 @@ def maintain_raw(
     from dmscdc.load.raw import tidy_raw
     from dmscdc.service.schedule import loaded
 
+    # Deleting loses the past for questions, so it is never the default.
     if bool(config.archive) == delete:
         both = "an archive and --delete" if delete else "neither an archive nor --delete"
         raise BadSetting(
@@ -91,6 +94,7 @@ def maintain_raw(
             "no longer know the deleted past"
         )
     named = [TableRef.parse(name) for name in tables or ()] or loaded(config)
+    # A proof reads the whole table; a plan does without.
     ready = _proven(config, named) if proven and yes else named
     before = datetime.now(timezone.utc) - timedelta(days=keep_days)
     failed = None

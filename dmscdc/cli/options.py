@@ -51,6 +51,7 @@ def console(
 ) -> Console:
     "The console for people. If it is not a terminal: plain text of any width."
     stream = file or sys.stdout
+    # A pipe or a log has no width: there a path must stay in one piece, so that it can be copied.
     width = None if getattr(stream, "isatty", bool)() else 160
     return _Lines(file=stream, width=width, highlight=False, emoji=False, soft_wrap=True, force_jupyter=False)
 
@@ -84,7 +85,9 @@ def cell(
 ) -> Text:  # in which nothing is markup, whoever chose the name
     "One cell of a table; the spaces of a long name are visible."
     text = escaped(_plain(name, value))
+    # A narrow terminal would break a long name at a space, and its second part would look like another row.
     text = text.replace(" ", "␣") if name in _NAMES and len(text) > 40 else text
+    # Square brackets are markup to rich. In a `Text` they are not, so a folder called `[/red]` keeps its name.
     return Text(text, style=Verdict(text).color if name == "verdict" and text in list(Verdict) else "")
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-015
@@ -97,6 +100,7 @@ def show_table(
     target: Console | None = None,  # standard output if none is named
 ) -> None:
     "Print rows as a table, without empty columns."
+    # Most columns are usually empty, and a terminal is narrow.
     names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
@@ -115,6 +119,7 @@ def show_source_rows(
     for name in names.values():
         table.add_column(Text(escaped(name)), overflow="fold")
     for row in rows:
+        # A word for a missing value distinguishes it from an empty text.
         table.add_row(*[Text("null" if row[name] is None else escaped(str(row[name]))) for name in names])
     console().print(table)
 
@@ -150,6 +155,7 @@ def _turning(
 def _log_line(text: str) -> None:
     "Print a line with its time in one piece, since two notebooks may print at once."
     now = datetime.now(timezone.utc)
+    # `print` writes a line and its end separately, and a line of another notebook may come between.
     sys.stderr.write(f"{now:%Y-%m-%dT%H:%M:%SZ} {escaped(text)}\n")
     sys.stderr.flush()
 
@@ -160,6 +166,7 @@ def events(
     doing: Callable[[], list[str]] = list,  # what is being worked on, shown on a terminal
 ) -> Iterator[Callable[[str], None]]:  # takes a line of text
     "Give a block the function that prints events."
+    # Standard output contains only the answer, so that a program can read it.
     target = console(sys.stderr)
     if quiet:
         yield lambda text: None
@@ -194,9 +201,12 @@ def _flag(
     default: Any = None,  # None: not given, so the file decides; `Parameter.empty`: it must be given
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
+    # A setting's old name is a flag as well, so commands from before it was renamed still run.
     flags = ["--" + each.replace("_", "-") for each in (name, *(old for old, new in OLD_NAMES.items() if new == name))]
     option = typer.Option(*flags, help=_help(name), rich_help_panel=panel)
+    # A landing may have several places, so its flag can be repeated.
     kind: Any = list[str] if name == "landing" else _TYPES[name]
+    # None means that the flag was not given, and then the file decides.
     wanted = kind if default is inspect.Parameter.empty else Optional[kind]
     annotation: Any = Annotated[wanted, option]  # made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -210,6 +220,7 @@ Only = Annotated[
 ]
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-014-0
+# Other errors of Python are bugs. They keep their traceback, which is needed to mend them.
 _WRONG_USE = (FileExistsError, FileNotFoundError, NotImplementedError, ValueError)  # of Python
 
 
@@ -285,6 +296,7 @@ def _with_flags(
         if parameter.name != "config" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown_parameters]
+    # typer makes the options of a command from its function's signature.
     setattr(command, "__signature__", inspect.Signature(own + flags))  # noqa: B010, which no type of Python has
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + flags}
 
@@ -314,6 +326,7 @@ def setting_flags(
         with exit_codes():
             command(**options)
 
+    # There is no file yet that could have the settings without a default.
     needed = inspect.Parameter.empty
     _with_flags(run, command, [_flag(name, None, None if name in DEFAULTS else needed) for name in MEANING])
     return run

@@ -42,6 +42,7 @@ def show_runs(
         show_line(run.words)
         if rows := rows_shown(run.records.get("proof", {})):
             show_table(rows, _COLUMNS)
+        # A table that could not be compared has no report.
         if run.html:
             show_line(f"report: {run.html}")
 
@@ -102,6 +103,7 @@ def proven_by_clock(
     from dmscdc.service.schedule import check_source, loaded, run_proofs, with_proofs, zone_of
 
     home = zone_of(zone)
+    # A source that cannot be used is reported now, not when the first proof is due.
     check_source(config)
     return with_proofs(action, cron, lambda: run_proofs(config, loaded(config), say=say), lambda: datetime.now(home))
 
@@ -109,6 +111,7 @@ def proven_by_clock(
 def suite_folder() -> Path:
     "The folder with the tests of all formats. Raises `SuiteMissing`."
     package = Path(dmscdc.__file__).parent
+    # A wheel has the suite inside the package, the repository beside it.
     for folder in (package / "contracts", package.parent / "tests" / "contracts"):
         if (folder / "test_tables.py").is_file():
             return folder

@@ -90,6 +90,7 @@ def quarantine_show(
     if as_json:
         show_json([vars(row) for row in rows])
         return
+    # For people the first row has number 1.
     numbers = ["—" if entry.row is None else entry.row + 1 for entry in rows]
     lines = [
         {"file": entry.path, "row": number, "reason": entry.reason, "text": printable(entry.text)}
@@ -109,6 +110,7 @@ def _chosen(
     aside, name = missing(_kept(item, config)), for_shell(item.table)
     if not aside:
         raise BadSetting(f"{item.table}: nothing is put aside. Tables with rows put aside: dmscdc quarantine list")
+    # A file may be typed with its folder or without.
     matches = {file: [path for path in aside if file in (path, path.rpartition("/")[2])] for file in files}
     if odd := [file for file, paths in matches.items() if not paths]:
         examples = ", ".join(list(aside)[:5])
@@ -132,6 +134,7 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
     "Apply files with rows in quarantine again after a repair, each row in its own place."
     item = _item(table, config)
     chosen = _chosen(item, config, files or [])
+    # Rows of a load come back only with a reload: there is no place between changes for them.
     changes = [path for path in chosen if not path.rpartition("/")[2].startswith(("LOAD", "SEGMENT"))]
     if loads := [path for path in chosen if path not in changes]:
         show_line(

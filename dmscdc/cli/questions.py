@@ -55,6 +55,7 @@ def changes_of(
         and changes
         and not any(column in (change.step.state or {}) or column in change.key for change in changes)
     ):
+        # An empty answer would hide a mistyped column.
         raise BadKey(f"{table}: no change carries the column {column}")
     chosen = [change for change in changes if not ops or change.step.op in ops]
     chosen = [change for change in chosen if not column or any(cell.column == column for cell in change.step.cells)]
@@ -218,7 +219,7 @@ def blame_command(
     elif lines:
         show_table([{name: str(line[name]) for name in BLAME} for line in lines], BLAME)
     elif life.steps:
-        console().print(f"{table}: the row is gone; dmscdc history tells its life", markup=False)
+        console().print(f"{table}: the row no longer exists; dmscdc history shows its changes", markup=False)
     else:
         console().print(f"{table}: no file names this key", markup=False)
 
@@ -291,6 +292,7 @@ def lab_command(
     if open and find_spec("jupyterlab") is None:
         raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[lab]'")
     path = Path(config.folder, f"{table}.ipynb")
+    # An existing notebook may have somebody's work in it.
     if not path.exists():
         show_line(f"writing {path}, and asking its first questions")
         lake_notebook(config, table)
@@ -301,6 +303,7 @@ def lab_command(
     if os.geteuid() == 0:
         show_line("you are root, so JupyterLab is started with --allow-root: what its notebooks do, root does")
         options = ["--allow-root"]
+    # JupyterLab shows the folder in which it starts, and takes the place of this process.
     os.chdir(config.folder)
     start = own_python("from jupyterlab.labapp import main; sys.exit(main())", *options, f"./{path.name}")
     os.execv(sys.executable, start)

@@ -48,8 +48,10 @@ def _chosen(
     if verdict not in (None, *ENDS):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(ENDS)}")
     since = since and _begin_of(since)
+    # The log is read from its end, since after a year of hourly passes its first lines are rarely needed.
     lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
     fitting = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
+    # A line is written when its run ends, so starts are in no order.
     return (line for line in fitting if not since or line["start"] >= since)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #d5432952
@@ -85,6 +87,7 @@ def find_run(
             continue
         if line.get("notebook"):
             return line
+        # A pass has a line in the run log, but no notebook.
         if line.get("job") == "pass":
             raise BadSetting(f"{line['run']} is a pass, which keeps no report; its runs do: dmscdc runs list")
     raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
@@ -116,6 +119,7 @@ def _remade(
     "Make a run's page again."
     with borrowed(open_run_store(config.runs), name) as notebook:
         page = report_html(notebook)
+    # Only the page is written: the notebook is the record and never changes.
     return open_run_store(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #45914663
@@ -146,6 +150,7 @@ def runs_html(
         if line.get("notebook"):
             try:
                 _remade(config, line["notebook"])
+            # `maintain runs` removes the notebooks of old runs; their lines stay.
             except FileNotFoundError as error:
                 show_line(error)
     show_line(write_front_page(config.runs, _known_tables(config), afresh=True, keep=config.keep))

@@ -25,6 +25,7 @@ def _kinesis(stream: str) -> Any:
 
     try:
         client = client_of(stream)
+        # A stream that does not exist or cannot be read is wrong use, reported before anything starts.
         client.describe_stream_summary(StreamName=stream)
         return client
     except DmscdcError:
@@ -84,6 +85,7 @@ def stream_command(
     }
     options |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
     options |= {"load": load, "days": keep_days, "fetch": fetch}
+    # The first signal lets the current round end. A second one interrupts it, and the next start finishes it.
     with events() as say, stop_signals(stop, hard, say):
         done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **options)
     raise typer.Exit(Verdict(done.verdict).exit_code)

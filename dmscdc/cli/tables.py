@@ -123,18 +123,21 @@ def _columns_of(
 
     how = options_from(item.columns, item.csv)
     added = (*how.more, how.timestamp)
+    # A definition has all columns, so no file has to be read.
     if item.columns:
         return {*added, *(column.name for _, columns in (("", how.columns), *how.versions) for column in columns)}
     try:
         place = config.landing
         changelog = open_changelog(place, item.table, archive=config.archive, position=item.position, csv=how)
         carried: set[str] = set()
+        # The load often has all columns, and then no change file is opened.
         for files in (changelog.load, changelog.changes):
             with ThreadPoolExecutor(16) as pool:
                 carried.update(*pool.map(names_in, [changelog.urls[file.path] for file in files]))
             if needed <= carried:
                 break
     except (NoPast, LandingEmpty, Refused, OSError, UnicodeDecodeError, pa.ArrowException):
+        # A file that cannot be read may have any column, so none is reported as missing.
         return set()
     return carried - {"Op"}
 
@@ -151,6 +154,7 @@ def _check_known(
         tables = sorted({*landing.tables(), *(entry.table for entry in state.items())})
     except LandingEmpty:  # a landing that cannot be read says nothing
         return
+    # With a mistyped name a pass would wait forever for a table that does not exist.
     if tables and table not in tables:
         close = get_close_matches(str(table), map(str, tables), n=1)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {some(map(str, tables))}."
@@ -159,6 +163,7 @@ def _check_known(
             "If DMS is to write it later, add --new"
         )
     chosen = dict.fromkeys(names)
+    # A mistyped column would refuse the first load, long after this command.
     columns = _columns_of(config, item, {*chosen}) if chosen and table in tables else set()
     if missing := [name for name in chosen if columns and name not in columns]:
         raise BadSetting(
@@ -181,7 +186,9 @@ def _beware(
         folders, rows = folders_in(landing, item.table, files[-1], item.partition) if files else (0, 0)
     except (OSError, ValueError, LookupError):  # a file that cannot be read, or lacks the column, says nothing
         return ""
+    # Only the newest file is read; the rows of the others are estimated from their sizes.
     rows = rows * sum(file.size for file in files) // files[-1].size if files else 0
+    # Too many folders cost minutes in each pass, and changing them later needs a reload.
     if not is_too_fine(folders, rows):
         return ""
     return (
@@ -191,6 +198,7 @@ def _beware(
     )
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #0d1e7ed5
+# Changing the setting leaves rows that were deleted earlier as they are.
 BEFORE = {  # what becomes of rows that were deleted before, by what deletes do from now on
     "soft": "Rows deleted from now on stay, marked. Those deleted before are not in the lake; to get them, marked",
     "hard": "Rows deleted from now on go. Those deleted before stay in the lake, marked with Op D; to remove them",
@@ -220,6 +228,7 @@ def of_lake(
         has_load = bool(open_landing(config.landing).files(item.table, item.position).load)
     except Exception:  # plan and pass say what is wrong with the lake
         return ""
+    # Rows in the lake were written with the old key or partition, so new changes would not fit them.
     words = set_otherwise(item.table, head, item.key, item.partition, has_load, item.op_column)
     return words and f"Nothing more is applied: {words}"
 
@@ -255,6 +264,7 @@ def _csv_settings(
         "more": lambda text: text.split(",") if text else [],
         "header": words.get,
         "inserts": words.get,
+        # A tab is hard to type in a shell, so it may be written \t.
         "delimiter": lambda text: {r"\t": "\t"}.get(text, text),
     }
     checked_settings(read := {name: values.get(name, str)(text) for name, text in typed.items()})
@@ -291,6 +301,7 @@ def _merged_csv(
     if unavailable is not None:
         merged["unavailable"] = _unavailable(unavailable)
     if pairs and not (typed := _csv_settings(pairs)):  # as usual
+        # `usual` resets how files are written, and leaves what is known of their columns.
         return {name: merged[name] for name in ("versions", "unavailable", "renamed") if name in merged}
     return {**merged, **(typed if pairs else {})}
 
@@ -393,6 +404,7 @@ def _text_of(file: str) -> str:
     "The text of a person's file. Raises `BadSetting`."
     path = Path(file)
     try:
+        # Some editors begin a file with a byte order mark.
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -437,6 +449,7 @@ def _set_columns(
     initial, *later = with_version(table, _versions_of(before), named, since, before.position is not None)
     csv = {name: value for name, value in before.csv.items() if name != "versions"}
     csv |= {"versions": [[start, [list(column) for column in columns]] for start, columns in later]} if later else {}
+    # A key that a person has set is not replaced by one of the definition.
     key = {} if before.key or before.insert_only or not definition.key else {"key": definition.key}
     state.put_settings(table, columns=initial[1], csv=csv, **key)
     if definition.dialect:  # types of a source, not a list of ours
@@ -531,6 +544,7 @@ def _instruct(
     instruction: dict[str, Any],  # with its `kind`
 ) -> None:
     "Leave an instruction for the next pass, and print it."
+    # Acting at once would race with a running pass, so the next pass does it.
     item = open_state(config.state, config.landing).instruct(TableRef.parse(table), instruction)
     kind = instruction["kind"]
     show_line(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
@@ -549,6 +563,7 @@ def table_rewind(
     changes: Annotated[Optional[bool], typer.Option("--keep-changes/--supersede", help=CHANGES)] = None,
 ) -> None:
     "Process all files again, from a given change file or from the load."
+    # There is no default, because both ways rewrite data.
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
     which = {None: Reload.KEEP, True: Reload.ALL, False: Reload.SUPERSEDE}[changes]
@@ -577,6 +592,7 @@ def rename_column(
     if old == new:
         raise BadSetting(f"{item.table}: column {old} has this name already")
     csv = {**item.csv, "renamed": [*item.csv.get("renamed", ()), old, new]}
+    # Key and partition are looked up by the names of today.
     layout = {"key": _renamed_key(item.key, old, new), "partition": _renamed_key(item.partition, old, new)}
     return {"csv": csv, **{name: names for name, names in layout.items() if names}}
 
@@ -613,6 +629,7 @@ def table_rename(
     _check_known(config, state, item)
     head = open_lake(item, config.lake, config.catalog).head()
     types = {column.name: column.type for column in head.schema} if head else {}
+    # If the lake has both columns, a renaming merges them, so their types must fit.
     if not undo and {old, new} <= set(types) and not wider(types[old], types[new]):
         raise BadSetting(f"{ref}: {old} is {types[old]} and {new} is {types[new]}, so they are two columns")
     changed = undo_renaming(item) if undo else rename_column(item, _columns_of(config, item, {old, new}), old, new)
@@ -620,6 +637,7 @@ def table_rename(
     pairs = changed["csv"]["renamed"]
     sentences = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
     show_line(f"{ref}: {'; '.join(sentences) or 'every column is read under the name that its file has'}")
+    # In the lake the new column is null in all rows that have not changed since, until the table is reloaded.
     if item.commit:
         _instruct(config, table, {"kind": Instruct.RELOAD, "changes": Reload.KEEP})
     if open_lake(replace(item, table=type2_table(ref), folder=""), config.lake, config.catalog).head():
@@ -679,6 +697,7 @@ def _check_there(
 
     tables = _known_tables(config, state) if named else []
     for table in named:
+        # If the state was lost, perhaps only the lake still has the table.
         item = TableItem(table, format=config.format)
         if table in tables or open_lake(item, config.lake, config.catalog).head():
             continue
@@ -694,11 +713,13 @@ def _take_back(
     named: bool,  # a person has named this table
 ) -> str:  # why a person must look; "" if nobody needs to
     "Set the state back to the lake's newest commit, if there is one and a person has named the table."
+    # Going back forgets commits that the state has, so a person has to name the table.
     if not now.lost or not (now.head and named):
         return now.lost
     table, position = now.item.table, Position.from_json(now.head.position)
     landed = {file.path for file in landing.files(table).changes}
     known = now.item.position.window if now.item.position else ()
+    # The next pass applies these files again, so they must still be in the landing.
     missing = [path for path, _ in known if change_order(path) > change_order(position.last)]
     missing = [path for path in missing if path not in landed]
     state.save_position(table, position, now.head.number, now.item.commit)
@@ -762,5 +783,6 @@ def table_init(
     config: Config,
 ) -> None:
     "Create the state if it is missing; in DynamoDB with on-demand billing and point-in-time recovery."
+    # A table in DynamoDB costs money and needs permissions, so only this command creates one.
     number = len(open_state(config.state, config.landing, create=True).items())
     show_line(f"{config.state} is ready and knows {number:,} table{'s' * (number != 1)}")
