@@ -248,7 +248,7 @@ def typed_moment(
     except ValueError:
         raise ValueError(f"a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not {text!r}") from None
     if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
+        return moment.replace(tzinfo=timezone.utc), f"{text} has no time zone and is taken as UTC"
     return moment.astimezone(timezone.utc), ""
 
 # %% ../../notebooks/17_cli/01_options.ipynb #2cc2aecd

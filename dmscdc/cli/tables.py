@@ -192,8 +192,8 @@ def _beware(
     if not is_too_fine(folders, rows):
         return ""
     return (
-        f"Beware: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
-        f"for {folders:,} folders, so that one holds about {average(rows, folders)} rows on average, or fewer. "
+        f"Warning: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
+        f"for {folders:,} folders, about {average(rows, folders)} rows each or fewer. "
         f"{coarser(item.table)}"
     )
 
@@ -785,4 +785,4 @@ def table_init(
     "Create the state if it is missing; in DynamoDB with on-demand billing and point-in-time recovery."
     # A table in DynamoDB costs money and needs permissions, so only this command creates one.
     number = len(open_state(config.state, config.landing, create=True).items())
-    show_line(f"{config.state} is ready and knows {number:,} table{'s' * (number != 1)}")
+    show_line(f"{config.state} is ready, with {number:,} table{'s' * (number != 1)}")

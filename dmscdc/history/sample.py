@@ -43,7 +43,7 @@ def changed_sample(
     "The first rows that a run has changed, in the order of their last changes."
     position = changelog.position or Position()
     line = held_by(changelog, position)
-    # what the run has applied is new for a reader who stood before it
+    # What the run has applied is new for a reader who stood before it.
     seen_paths = frozenset(file.path for file in line.changes) - frozenset(paths)
     rows: pa.Table = feed_between(Span(line, seen_paths, False, position), key, limit=_KEYS * limit).rows
     names = [name for name in rows.column_names if name not in (CHANGE_TYPE, PLACE, COMMIT_TIME, FILE, ROW)]
@@ -53,7 +53,7 @@ def changed_sample(
         after = next(images)[1] if kind == "update_preimage" else before
         differing = [name for name in names if after is before or not same(before[name], after[name])]
         shown_rows.append(shown_row(_KINDS[kind], before, after, differing, key))
-    # new rows alone would fill the sample
+    # New rows alone would fill the sample.
     new = [number for number, row in enumerate(shown_rows) if row["what"] == "inserted"]
     return [row for number, row in enumerate(shown_rows) if number not in new[NEW:]][:limit]
 
@@ -70,7 +70,7 @@ def changed_by(
     archive: str = "",
     catalog: str = "",  # as the run had them
 ) -> list[dict[str, Any]]:  # of `shown_row`; none where the files are many, or hold more than `SMALL` bytes of rows
-    "Rows that a run has changed, for its report. It never raises: the run is committed, and its verdict stands."
+    "Rows that a run has changed, for its report. Never raises, because the run is committed already."
     try:
         changelog, key = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
         return (
