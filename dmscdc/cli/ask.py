@@ -636,8 +636,8 @@ def _words_of(part: Delivered) -> list[str]:
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-025
 _CURSOR = "File that keeps your position; created if missing"
-_FROM = "Start without a cursor: after this change file, or load"
-_TO = "End: landed, or a change file; default: the lake's position"
+_FROM = "Where to start without a cursor: after this change file, or load"
+_TO = "Where to end: landed, or a change file; default: the lake's position"
 
 
 @with_config

@@ -82,7 +82,7 @@ def maintain_raw(
 ) -> None:
     """Move applied change files before the look-back window to the archive; without --yes show the plan.
 
-    Exit codes: 0, 1 where a file cannot be moved, 2 wrong use, 3 where a table is not proven."""
+    Exit codes: 0 done, 1 a file cannot be moved, 2 wrong use, 3 a table is not proven."""
     from dmscdc.load.raw import tidy_raw
     from dmscdc.service.schedule import loaded
 

@@ -272,14 +272,14 @@ def _csv_settings(
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
 _LAYOUT = "Partition of the lake table: a,b; also right(id,1), left(a,2), substring(a,-2,1), date(a), year(a)"
-_POLICY = "When columns change: evolve: accept them; strict: refuse them; keep: ignore new ones"
+_POLICY = "When columns change: evolve accepts them, strict refuses them, keep ignores new ones"
 _GONE = (
-    "When its files are gone, or a truncate arrives (Op T): stop: ask a person; keep: keep its rows; empty: remove them"
+    "When its files are gone, or Op T reports a truncate: stop asks a person, keep keeps its rows, empty removes them"
 )
-_RELOAD = "On a new load: replace: rewrite the table; difference: write only the rows that differ"
+_RELOAD = "On a new load: replace rewrites the table, difference writes only the rows that differ"
 _DOUBLES = "Without a key: keep inserts right after the load that equal its rows, or drop them (quarantine)"
 _UNAVAILABLE = "keep:a,b or keep:*: a null there in an update means that the log had no value; null: it is a value"
-_BAD = "On rows that cannot be applied: stop: refuse their batch; aside: quarantine them"
+_BAD = "Rows that cannot be applied: stop refuses their batch, aside quarantines them"
 
 
 def _unavailable(text: str) -> list[str]:

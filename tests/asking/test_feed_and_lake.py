@@ -111,7 +111,7 @@ def test_as_of_shows_writes_and_answers_machines(dmscdc, tmp_path):
     dmscdc("as-of", "shop.item", "--out", "then")
     assert query(f"select id, name from read_parquet('{tmp_path}/then/*.parquet') order by id") == [(1, "third"), (2, "late"), (3, "new")]
     assert len(list((tmp_path / "then").glob("*.parquet"))) == 1
-    assert "then holds something already and is not touched" in dmscdc("as-of", "shop.item", "--out", "then", code=2)
+    assert "then is not empty: name a new folder" in dmscdc("as-of", "shop.item", "--out", "then", code=2)
 
 
 def test_as_of_a_commit_and_wrong_questions(dmscdc, lake):
