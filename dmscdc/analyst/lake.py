@@ -45,6 +45,7 @@ class Lake:
         for row in rows:
             row["lag"] = time_span(row["lag"])
             row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", Verdict.NOTHING) else ""
+            # With nothing to do now, the last run is of interest.
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
         return answer_of(f"tables of {self.config.landing}", rows, _COLUMNS)
@@ -61,6 +62,7 @@ class Lake:
         name: str,  # schema.table; the table alone where only one schema has it
     ) -> Table:
         ref = TableRef.parse(full_name(self.config, name))
+        # A mistyped name is reported here, not by the first question about the table.
         check_known(self.config, ref)
         return Table(str(ref), self.config, self._spark)
 
@@ -69,6 +71,7 @@ class Lake:
 
     def _spark(self, format: str) -> SparkSession:
         "The session for a format, opened once."
+        # Spark starts when a question first needs it, once for all tables of a format.
         if format not in self._sessions:
             self._sessions[format] = session(self.config, format=format)
         return self._sessions[format]
@@ -77,7 +80,7 @@ class Lake:
         self,
         *tables: str,  # these only; all where there are none
     ) -> PassResult:
-        "Bring tables up to date, as `dmscdc pass` does."
+        "Bring tables up to date, as `dmscdc pass` does; returns each table's outcome."
         from dmscdc.service.passes import run_pass
 
         return run_pass(self.config, only=tables)
@@ -90,7 +93,7 @@ class Lake:
 
 # %% ../../notebooks/18_analyst/03_lake.ipynb #018ef515
 def open_folder(
-    folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or a demo's
+    folder: str | Path = "",  # of dmscdc.toml; "" for the nearest, here or above, or a demo's
     **settings: Any,  # that win over the file: landing="s3://…", lake="s3://…"
 ) -> Lake:
     "The lake of a folder of settings. Raises `ConfigError`."

@@ -333,7 +333,7 @@ def full_name(
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UnknownTable(f"{name} is there in several schemas: {', '.join(matching)}")
+        raise UnknownTable(f"{name} exists in several schemas: {', '.join(matching)}")
     similar = get_close_matches(name, [table.name for table in tables], n=1)
     hint = f"Did you mean {similar[0]!r}?" if similar else f"There are: {', '.join(map(str, tables))}."
     raise UnknownTable(f"there is no table {name} here. {hint} A table that is new is named schema.table")
