@@ -598,26 +598,26 @@ def page_values(
         "is_load": is_load,
         "sample_csv": sample_csv(done.get("sample") or []),
         "bars": files_by_time(done.get("files") or []),
+        # An auditor needs the whole address of the inputs, so it is put in after paths were shortened.
+        "folders": [Markup(f"<!-- folder {number} -->") for number, _ in enumerate(done.get("folders") or ())],
         "way_up": way_up(run),
         "up": "../" * (len(Path(run.get("html") or "").parts) - 1),
     }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-062
-_BASE = "<!-- base -->"  # where the page names the folder that all its paths begin in; it is not shortened itself
-
-
 def report_html(
     notebook: Path | str,  # the executed notebook of a finished run
 ) -> str:  # a whole page: no code, no scripts, no network, under 300 kB
     "The page of a run, from its notebook alone."
     notebook = Path(notebook)
     book = json.loads(notebook.read_text(encoding="utf-8"))
-    values = {**page_values(book), "notebook": notebook.name, "base": Markup(_BASE)}
+    values = {**page_values(book), "notebook": notebook.name}
     base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
     fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
     for changes in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
         page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **changes}), base)
-        page = page.replace(_BASE, escape(str(base)))
+        for mark, folder in zip(values["folders"], values["done"].get("folders") or ()):
+            page = page.replace(mark, escape(folder))
         if len(page.encode()) <= LIMIT:
             break
     return page
