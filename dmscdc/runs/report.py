@@ -385,8 +385,16 @@ BALANCE = {  # what becomes of a row that is read -> how a page says it
     "left_out": "not applied, because the table has no key",
     "repeated": "left out, because the table has what they bring: sent again, or from before the load",
 }
-_LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
-LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
+LAKE = {  # what became of the lake's files -> how a page says it
+    "files_rewritten": "lake files rewritten",
+    "files_added": "new lake files",
+    "files_removed": "lake files taken out",
+    "files_kept": "lake files left as they were",
+    "files_opened": "lake files read",
+    "bytes_read": "bytes read from the lake",
+    "bytes_written": "bytes written to the lake",
+    "rows": "rows in the table now",
+}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-058
 MOST = 50  # files and sentences that are shown individually
@@ -583,7 +591,7 @@ def page_values(
         "run": run,
         "done": done,
         "rows": balance_lines(done.get("rows") or {}, is_load),
-        "lake": keys_first(done.get("lake") or {}, LAKE),
+        "lake": {LAKE.get(name, name): count for name, count in keys_first(done.get("lake") or {}, LAKE).items()},
         "took": took(run["start"], run["end"]) if run.get("end") else None,
         "steps": steps_of(run, done.get("seconds") or {}),
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
