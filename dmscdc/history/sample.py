@@ -35,7 +35,7 @@ def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str,
 
 # %% ../../notebooks/10_history/16_sample.ipynb #5a3e1c07
 def _origin(kind: str, after: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:  # of `origin_of`
-    "Where a change comes from. A feed shows the row that a deletion removed, whose own facts are those of an older change."
+    "Where a change comes from. Of a deletion a feed has the removed row, whose facts are those of an older change."
     columns = [] if kind == "delete" else names
     time = after[COMMIT_TIME]
     return {**origin_of(after, columns), "at": f"{time:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") if time else ""}
