@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answer import Answer, answer_of
-from .table import Table, time_span
+from .table import Table, runs_of, time_span
 from ..cli.options import session
+from ..deploy.on_call import in_trouble
 from ..errors import Verdict
 from ..landing.advice import in_python
 from ..landing.files import TableRef
@@ -49,6 +50,34 @@ class Lake:
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
         return answer_of(f"tables of {self.config.landing}", rows, _COLUMNS)
+
+    @in_python()
+    def alarms(
+        self,
+        alarm: str = "",  # this one only, like "Failed"; "" for all
+        table: str = "",  # of this table only; "" for all
+    ) -> Answer:
+        "One row for each alarm that a table raises now, with its words and the command that helps."
+        rows = in_trouble(self.config, alarm=alarm, table=table and full_name(self.config, table))
+        words = () if rows else ("Nothing is wrong now.",)
+        return answer_of("alarms", rows, ("alarm", "table", "words", "command", "since"), *words)
+
+    @in_python()
+    def runs(
+        self,
+        table: str = "",  # of this table only; "" for all
+        verdict: str = "",  # only those that ended so, like "failed"; "" for all
+        since: str = "",  # only those that began then or later, UTC, like "2018-12-13"; "" for all
+    ) -> Answer:
+        "One row for each run that is kept, the newest first, with a link to its report."
+        named = table and full_name(self.config, table)
+
+        def is_meant(line: dict[str, Any]) -> bool:
+            is_of_table = not named or line.get("table") == named
+            return is_of_table and line["start"] >= since and (not verdict or line["verdict"] == verdict)
+
+        columns = ("start", "job", "table", "verdict", "words", "files", "lag", "report")
+        return runs_of(self.config, "runs", columns, is_meant)
 
     def __iter__(self) -> Iterator[str]:
         return iter(str(status.table) for status in read_statuses(self.config))

@@ -25,9 +25,11 @@ from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, c
 from ..history.row import same
 from ..history.row_page import COLUMNS, key_text, life_lines, picture, sentences, value_text
 from ..history.small import read_lake
+from ..history.statistics import delays
 from ..lake.table import frame_as_stored
 from ..landing.advice import Advice, in_python
 from ..landing.files import TableRef
+from ..landing.s3 import open_landing
 from ..runs.log import RunLog
 from ..service.config import Config
 from ..service.status import read_statuses, status_row
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from dmscdc.history.audit import RowAudit
 
 # %% auto #0
-__all__ = ['DIFFERING', 'History', 'Table', 'time_span', 'position', 'differing_cells']
+__all__ = ['DIFFERING', 'History', 'runs_of', 'Table', 'time_span', 'position', 'differing_cells']
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #cefcf482
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,9 +79,28 @@ class History:
     def _repr_html_(self) -> str:
         return "".join(str(picture(one)) for one in self.lives) + self.steps()._repr_html_()
 
+# %% ../../notebooks/18_analyst/02_table.ipynb #a50a0001
+def runs_of(
+    config: Config,
+    title: str,
+    columns: Sequence[str],  # of a run log line
+    is_meant: Callable[[dict[str, Any]], bool],  # of a run log line
+) -> Answer:
+    "One row for each of these runs, the newest first, with a link to its report."
+    runs, home = config.runs, config.folder
+    # A notebook beside the settings opens relative links from its own folder.
+    place = runs if is_bucket(runs) else os.path.relpath(runs, home)
+    rows = [
+        {**line, "report": f"{place}/{line['html']}", "lag": time_span(line.get("lag"))}
+        for line in RunLog(runs).newest_first()
+        if line.get("notebook") and is_meant(line)
+    ]
+    # A browser cannot open the address of a bucket.
+    links = () if is_bucket(runs) else ("report",)
+    return answer_of(title, rows, columns, links=links)
+
 # %% ../../notebooks/18_analyst/02_table.ipynb #27bf2702
 _SIGN = re.compile(r"[<>=]")  # a text with one is a condition
-_RUNS = ("start", "job", "verdict", "words", "files", "lag", "report")
 
 
 @dataclass(frozen=True)
@@ -222,17 +243,18 @@ class Table:
 
     def runs(self) -> Answer:
         "One row for each run of the table, the newest first, with a link to its report."
-        runs, home = self.config.runs, self.config.folder
-        # A notebook beside the settings opens relative links from its own folder.
-        place = runs if is_bucket(runs) else os.path.relpath(runs, home)
-        rows = [
-            {**line, "report": f"{place}/{line['html']}", "lag": time_span(line.get("lag"))}
-            for line in RunLog(runs).lines()
-            if line.get("table") == self.name
-        ]
-        # A browser cannot open the address of a bucket.
-        links = () if is_bucket(runs) else ("report",)
-        return answer_of(f"runs of {self.name}", reversed(rows), _RUNS, links=links)
+        columns = ("start", "job", "verdict", "words", "files", "lag", "report")
+        return runs_of(self.config, f"runs of {self.name}", columns, lambda line: line.get("table") == self.name)
+
+    @in_python()
+    def delays(
+        self,
+        column: str = "",  # with the source's commit time (TimestampColumnName); "" measures from the closing of a file
+        most: int = 100,  # runs that are looked into, the newest
+    ) -> Answer:
+        "One row for each change file that the lake has: the run that applied it, and the seconds until then."
+        rows = delays(self.config.runs, self.name, most, open_landing(self.config.landing), column)
+        return answer_of(f"delays of {self.name}", rows, ("run", "end", "path", "lag", "since"))
 
     def reconcile(self) -> str:
         "Compare the table with the `source` of the settings, by Spark; returns the proof's sentence."

@@ -7,7 +7,7 @@
   };
   const order = (a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0);
   document.addEventListener("click", (event) => {
-    const head = event.target.closest("table.dataframe thead th");
+    const head = event.target.closest("table.dataframe thead th, table.mathjax_ignore thead th");
     if (!head) return;
     const down = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
     head.closest("table").querySelectorAll("thead th").forEach((one) => one.removeAttribute("aria-sort"));

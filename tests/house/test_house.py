@@ -119,7 +119,7 @@ ARROWS = {  # the packages, in the order of reading, and those that the exported
     "stream": "storage landing capture spark changes state reconcile service",
     "deploy": "landing capture runs spark service",
     "cli": "storage landing capture spark changes state lake load runs history scd2 reconcile service doctor stream deploy",
-    "analyst": "storage landing spark changes lake runs history service cli",
+    "analyst": "storage landing spark changes lake runs history service cli deploy",
 }
 
 

@@ -92,7 +92,7 @@ def test_run_reports_opens_the_ledger_says_failures_in_words_and_links_reports(h
     assert ran.error is None
     assert "'13 of 13 runs, of 2 tables'" in ran.text("text/plain")
     assert re.search(r"<td>3</td>\s*<td>1</td>.*?<td>row 2 has two addresses</td>", ran.text(), re.DOTALL)
-    links = re.findall(r'<a href="([^"]+\.html)"', ran.text())
+    links = re.findall(r'<a href="(/[^"]+\.html)"', ran.text())
     kept = [house / "runs" / one for (one,) in asked(house / "runs", "select html from run_log")]
     assert sorted(links) == sorted(map(str, kept)) and ran.text().count("<figure") == 3
 
