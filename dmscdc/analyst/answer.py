@@ -31,7 +31,7 @@ _SHOWN = 20  # rows
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    "Rows that a question was answered with."
+    "The answer to a question: rows with a title and sentences about them."
 
     title: str  # what they are
     data: pa.Table | DataFrame
@@ -40,12 +40,12 @@ class Answer:
 
     @property
     def engine(self) -> str:
-        "Who has answered: Arrow or Spark."
+        "What has answered: Arrow or Spark."
         return "Arrow" if isinstance(self.data, pa.Table) else "Spark"
 
     @property
     def columns(self) -> list[str]:
-        "Names, in their order."
+        "The names of the columns, in order."
         return list(self.data.column_names if isinstance(self.data, pa.Table) else self.data.columns)
 
     def __len__(self) -> int:
@@ -56,22 +56,24 @@ class Answer:
         return self.data if isinstance(self.data, pa.Table) else _collected(self.data)
 
     def to_pandas(self) -> pd.DataFrame:
-        "All rows as a frame of pandas."
+        "All rows as a pandas DataFrame."
         return self.to_arrow().to_pandas()
 
     def to_spark(
         self,
         spark: SparkSession,
     ) -> DataFrame:
-        "All rows as a frame of Spark."
+        "All rows as a Spark DataFrame."
         if not isinstance(self.data, pa.Table):
             return self.data
+        # Spark takes Arrow tables from version 4 on.
         return spark.createDataFrame(self.data if spark.version >= "4" else self.data.to_pandas())
 
     def _first(self) -> list[dict[str, Any]]:
         "The rows that are shown."
         if isinstance(self.data, pa.Table):
             return self.data.slice(0, _SHOWN).to_pylist()
+        # Spark computes only the rows that are shown.
         return _collected(self.data.limit(_SHOWN)).to_pylist()
 
     def _notes(self, shown: int) -> list[str]:
@@ -87,12 +89,14 @@ class Answer:
             "  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip()
             for line in ([self.columns, *lines] if self.columns else [])
         ]
+        # A value may contain control characters, which a terminal would obey.
         return "\n".join(map(escaped, [self.title, *table, *self._notes(len(rows))]))
 
     def _repr_html_(self) -> str:
         rows = self._first()
         shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
         table = table_html(shown, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(self.columns))}</p>"
+        # `table_html` escapes all markup, so links are put in afterwards.
         for path in filter(None, (row[name] for row in shown for name in self.links)):
             cell = escape(escaped(path))
             table = table.replace(f"<td>{cell}</td>", f'<td><a href="{escape(quote(path))}">{cell}</a></td>')
@@ -102,14 +106,14 @@ class Answer:
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #a26f0733
 def _text(value: object) -> str:
-    "A value as it is shown; nothing where there is none."
+    "A value as it is shown; empty for None."
     if isinstance(value, timedelta):
         return duration(value.total_seconds())
     return "" if value is None else str(value)
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8e4e2dd5
 def _collected(frame: DataFrame) -> pa.Table:
-    "All rows of a frame of Spark; Spark 3.5 knows the way by pandas only."
+    "All rows of a Spark DataFrame; Spark 3.5 gives them only by way of pandas."
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     return pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
@@ -128,6 +132,7 @@ def answer_of(
     for name in names:
         values = [row.get(name) for row in rows]
         simple = all(value is None or isinstance(value, (str, int, float, bool, timedelta)) for value in values)
+        # An Arrow column has one type.
         kinds = {type(value) for value in values if value is not None}
         kept[name] = pa.array(
             values if simple and len(kinds) < 2 else [None if v is None else _text(v) for v in values]

@@ -15,7 +15,7 @@ __all__ = ['Choice', 'choose']
 
 # %% ../../notebooks/18_analyst/04_choose.ipynb #e4995d24
 class Choice:
-    "What was chosen: the line that repeats it, and what it gives."
+    "A choice: the line that repeats it, and its result."
 
     def __init__(
         self,
@@ -36,11 +36,12 @@ class Choice:
 
     @property
     def result(self) -> Any:
-        "What the line gives now. Raises what it raises."
+        "The value of the line now. Raises what the line raises."
+        # The line is the caller's own code. Values enter it as literals, so nothing that is typed runs.
         return eval(self.line, dict(self._names))
 
     def show(self) -> None:
-        "Print the line and what it gives; what is wrong with a choice is said in its place."
+        "Show the line and its result; an error is shown in place of the result."
         from IPython.display import Markdown, display
 
         try:
@@ -51,6 +52,7 @@ class Choice:
         if self._shown is None:
             self._shown = [display(part, display_id=True) for part in parts]
         else:
+            # A new choice replaces what is shown, so the output does not grow.
             for place, part in zip(self._shown, parts):
                 place.update(part)
 
@@ -59,7 +61,7 @@ class Choice:
         name: str,  # of a gap
         typed: str,  # a text, or for a gap with another value that value as Python writes it
     ) -> None:
-        "Fill a gap otherwise."
+        "Fill a gap with another value, and show the line again."
         is_text = isinstance(self.values[name], str)
         with suppress(ValueError, SyntaxError):  # not typed to its end
             self.values[name] = typed if is_text else literal_eval(typed)
@@ -71,7 +73,7 @@ def choose(
     names: Mapping[str, Any],  # that the line may use: {"lake": lake}
     **gaps: Any,  # a field with this value, or a list to choose from, of which the first is chosen
 ) -> Choice:
-    "Show a line with gaps, what it gives, and in JupyterLab a list or a field for each gap."
+    "Show a line with gaps, its result, and in JupyterLab a list or a field for each gap."
     chosen = Choice(line, names, gaps)
     fields = _fields(chosen, gaps)
     if fields is not None:
@@ -86,6 +88,7 @@ def _fields(chosen: Choice, gaps: Mapping[str, Any]) -> Any:
     "A list or a field for each gap; None where ipywidgets is not installed."
     try:
         import ipywidgets
+    # Without the fields the first choice is shown, as on an exported page.
     except ImportError:
         return None
     every = []
@@ -95,6 +98,7 @@ def _fields(chosen: Choice, gaps: Mapping[str, Any]) -> Any:
         else:
             text = gap if isinstance(gap, str) else repr(gap)
             one = ipywidgets.Text(description=name, value=text, continuous_update=False)
+        # `name=name` keeps this gap's name; the variable itself changes with the loop.
         one.observe(lambda change, name=name: chosen.take(name, change["new"]), "value")
         every.append(one)
     chosen.fields = dict(zip(gaps, every))

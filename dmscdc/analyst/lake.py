@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .answer import Answer, answer_of
 from .table import Table, time_span
 from ..cli.options import session
-from ..errors import UnknownTable, Verdict
+from ..errors import Verdict
 from ..landing.advice import in_python
 from ..landing.files import TableRef
 from ..service.config import Config, nearest_config, read_config
-from ..service.status import check_known, read_statuses, status_row
+from ..service.status import check_known, full_name, read_statuses, status_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +45,7 @@ class Lake:
         for row in rows:
             row["lag"] = time_span(row["lag"])
             row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", Verdict.NOTHING) else ""
+            # With nothing to do now, the last run is of interest.
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
         return answer_of(f"tables of {self.config.landing}", rows, _COLUMNS)
@@ -61,26 +61,17 @@ class Lake:
         self,
         name: str,  # schema.table; the table alone where only one schema has it
     ) -> Table:
-        ref = TableRef.parse(name if "." in name else self._full_name(name))
+        ref = TableRef.parse(full_name(self.config, name))
+        # A mistyped name is reported here, not by the first question about the table.
         check_known(self.config, ref)
         return Table(str(ref), self.config, self._spark)
-
-    def _full_name(self, table: str) -> str:
-        "A table's name with its schema. Raises `UnknownTable` where none has it, or several have."
-        names = [name for name in self if TableRef.parse(name).name == table]
-        if len(names) == 1:
-            return names[0]
-        if names:
-            raise UnknownTable(f"{table} is there in several schemas: {', '.join(names)}")
-        similar = get_close_matches(table, [TableRef.parse(name).name for name in self], n=1)
-        hint = f"Did you mean {similar[0]!r}?" if similar else f"There are: {', '.join(self) or 'none'}"
-        raise UnknownTable(f"there is no table {table} here. {hint}")
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
 
     def _spark(self, format: str) -> SparkSession:
         "The session for a format, opened once."
+        # Spark starts when a question first needs it, once for all tables of a format.
         if format not in self._sessions:
             self._sessions[format] = session(self.config, format=format)
         return self._sessions[format]
@@ -89,7 +80,7 @@ class Lake:
         self,
         *tables: str,  # these only; all where there are none
     ) -> PassResult:
-        "Bring tables up to date, as `dmscdc pass` does."
+        "Bring tables up to date, as `dmscdc pass` does; returns each table's outcome."
         from dmscdc.service.passes import run_pass
 
         return run_pass(self.config, only=tables)
@@ -102,7 +93,7 @@ class Lake:
 
 # %% ../../notebooks/18_analyst/03_lake.ipynb #018ef515
 def open_folder(
-    folder: str | Path = "",  # where dmscdc.toml lies; "" for the nearest, here or above, or a demo's
+    folder: str | Path = "",  # of dmscdc.toml; "" for the nearest, here or above, or a demo's
     **settings: Any,  # that win over the file: landing="s3://…", lake="s3://…"
 ) -> Lake:
     "The lake of a folder of settings. Raises `ConfigError`."

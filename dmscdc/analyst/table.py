@@ -23,7 +23,7 @@ from ..errors import BadKey, UnknownTable
 from ..history.lookup import plain_key
 from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, conditions_of, found_lines
 from ..history.row import same
-from ..history.row_page import key_text, value_text
+from ..history.row_page import COLUMNS, key_text, life_lines, picture, sentences, value_text
 from ..history.small import read_lake
 from ..lake.table import frame_as_stored
 from ..landing.advice import Advice, in_python
@@ -52,20 +52,16 @@ class History:
 
     def steps(self) -> Answer:
         "One row for each change, with its file and what differed."
-        from dmscdc.history.row_page import COLUMNS, key_text, life_lines
-
         lines = [{"key": key_text(one.life.key), **line} for one in self.lives for line in life_lines(one.life)]
         names = [name for name in COLUMNS if any(line[name] != "" for line in lines)]
         return answer_of(self.title, lines, ["key", *names], *self._said())
 
     def _said(self) -> list[str]:
-        from dmscdc.history.row_page import sentences
-
         found = [words for one in self.lives for words in sentences(one)]
         return [*self.words, *(found or ["No row ever had these values."])]
 
     def to_pandas(self) -> Any:
-        "The steps as a frame of pandas."
+        "The steps as a pandas DataFrame."
         return self.steps().to_pandas()
 
     def to_arrow(self) -> pa.Table:
@@ -79,8 +75,6 @@ class History:
         return repr(self.steps())
 
     def _repr_html_(self) -> str:
-        from dmscdc.history.row_page import picture
-
         return "".join(str(picture(one)) for one in self.lives) + self.steps()._repr_html_()
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #27bf2702
@@ -90,7 +84,7 @@ _RUNS = ("start", "job", "verdict", "words", "files", "lag", "report")
 
 @dataclass(frozen=True)
 class Table:
-    "A table of the lake. Its questions raise what the commands say."
+    "A table of the lake. Its questions raise the errors that the commands show."
 
     name: str  # schema.table
     config: Config
@@ -108,7 +102,7 @@ class Table:
 
     @in_python()
     def status(self) -> dict[str, Any]:
-        "State, verdict, rows and lag, and what to do, as `dmscdc status` has them."
+        "The table's line of `dmscdc status`: state, verdict, rows, lag in seconds, and what to do."
         return status_row(*read_statuses(self.config, (self.name,)))
 
     @in_python()
@@ -125,10 +119,11 @@ class Table:
         self,
         limit: int | None = None,  # None: all
     ) -> Answer:
-        "The rows of the newest commit, as the lake has them: Op, the source's columns, the file and row of each."
+        "The lake's rows in its newest commit: Op, the source's columns, file and row. Raises `UnknownTable`."
         one = question_of(self.config, self.name)
         if one.head is None:
             raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {Advice.PASS_ONLY(self.name)}")
+        # Arrow reads a table of plain Parquet; the other formats need Spark.
         plain = one.lake.plain()
         if plain is None:
             frame = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
@@ -143,7 +138,8 @@ class Table:
         *where: Any,  # the key, as its columns are ordered: 1001; or conditions instead of one: "price >= 100"
         **key: Any,  # of the row, by column
     ) -> History:
-        "Every change of a row, with its file and what differed, beside the lake's row. Raises `BadKey`."
+        "Every change of a row, with its file and what differed, and the lake's row. Raises `BadKey`."
+        # Only a text with a sign is a condition; anything else is a value of the key.
         if not all(isinstance(text, str) and _SIGN.search(text) for text in where):
             key, where = self._named(where, key), ()
         if bool(key) == bool(where):
@@ -164,7 +160,7 @@ class Table:
         commit: int | None = None,  # as this commit of the lake knew it
         where: str | Sequence[str] = (),  # conditions; only rows that fit all of them: "price >= 100"
     ) -> Answer:
-        "The table as it was; without any of the three, of all that has landed. By Spark above `spark_above`."
+        "The table's rows at one position, by default after all files that have landed. Raises `ValueError`."
         if sum(one is not None for one in (at, file, commit)) > 1:
             raise ValueError("at, file and commit name one position each: give one of them")
         one, (when, note) = question_of(self.config, self.name), typed_moment(at) if at else (None, "")
@@ -191,7 +187,7 @@ class Table:
         *where: str,  # conditions, as they are typed: "price >= 100"
         **values: Any,  # by column; name="Sample%" for all that begin so, None for no value
     ) -> Answer:
-        "One row for each row of the table that fits all of them, or once did. Raises `BadKey`."
+        "One row for each row of the table that fits all conditions, or once did. Raises `BadKey`."
         if not (where or values):
             raise BadKey(f"{self.name}: name what a row had: find(name='Sample%'), find('price >= 100')")
         found, words = rows_with(self.config, self.name, conditions_of(where, values))
@@ -206,7 +202,7 @@ class Table:
         "One row for each column of a row: its value, and the change that gave it. Raises `BadKey`."
         key = self._named(values, key)
         life = life_of(self.config, self.name, {name: str(value) for name, value in key.items()})
-        words = "the row is gone: history() tells its life" if life.steps else "no file names this key"
+        words = "the row no longer exists: history() shows its changes" if life.steps else "no file names this key"
         lines = blame_lines(life)
         return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines), *life.words)
 
@@ -216,7 +212,7 @@ class Table:
         before: int | str | None = None,  # a commit, a change file, "load", or a moment
         after: int | str | None = None,  # the same; None: all that has landed
     ) -> Answer:
-        "One row for each cell that differs between two times, as `as_of` has them."
+        "One row for each cell that differs between two positions. Raises `BadKey` for a table without a key."
         if not (key := question_of(self.config, self.name).key):
             raise BadKey(f"{self.name} has no key: which row of one time is which of the other is not known")
         first = self.as_of(**position(before)).to_arrow()
@@ -225,19 +221,21 @@ class Table:
         return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING))
 
     def runs(self) -> Answer:
-        "The runs of the table, the newest first; each links its report, from the folder of the settings."
+        "One row for each run of the table, the newest first, with a link to its report."
         runs, home = self.config.runs, self.config.folder
+        # A notebook beside the settings opens relative links from its own folder.
         place = runs if is_bucket(runs) else os.path.relpath(runs, home)
         rows = [
             {**line, "report": f"{place}/{line['html']}", "lag": time_span(line.get("lag"))}
             for line in RunLog(runs).lines()
             if line.get("table") == self.name
         ]
+        # A browser cannot open the address of a bucket.
         links = () if is_bucket(runs) else ("report",)
         return answer_of(f"runs of {self.name}", reversed(rows), _RUNS, links=links)
 
     def reconcile(self) -> str:
-        "Compare the table with the `source` of the settings: the words of the proof. By Spark."
+        "Compare the table with the `source` of the settings, by Spark; returns the proof's sentence."
         from dmscdc.service.schedule import run_proofs
 
         return run_proofs(self.config, [TableRef.parse(self.name)], say=lambda text: None)[0].words
@@ -249,14 +247,14 @@ class Table:
 def time_span(
     seconds: float | None,  # None where it is not known
 ) -> timedelta | None:
-    "Seconds as pandas counts with them, and as people read them."
+    "Seconds as a time span, rounded to whole seconds."
     return None if seconds is None else timedelta(seconds=round(seconds))
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #33179ae9
 def position(
     one: int | str | None,  # a commit, a change file, "load", or a moment; None: all that has landed
 ) -> dict[str, Any]:
-    "What `Table.as_of` takes for it."
+    "The keyword arguments of `Table.as_of` for a position."
     if one is None:
         return {}
     if isinstance(one, int):
@@ -273,11 +271,13 @@ def differing_cells(
     after: pa.Table,
     key: Sequence[str],
 ) -> list[dict[str, Any]]:  # the key's columns, and `DIFFERING`
-    "The cells that differ between two tables; of a row that only one holds, a line without a column."
+    "One dict for each cell that differs; for a row that only one table has, one dict without a column."
     then, now = (
         {tuple(plain_key(row[name]) for name in key): row for row in rows.to_pylist()} for rows in (before, after)
     )
+    # A column may be in one of the two tables only.
     every = dict.fromkeys([*after.column_names, *before.column_names])
+    # The file and row of a value are ours; a new place is no change at the source.
     names = [name for name in every if name not in (*key, FILE, ROW)]
     lines = []
     for at in dict.fromkeys([*then, *now]):

@@ -73,7 +73,7 @@ def typed_key(
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #ec22fa0e
 class _NoPandas:
-    "On the way of an import: pandas is not to be found."
+    "A finder of modules that hides pandas."
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "pandas":
@@ -81,12 +81,13 @@ class _NoPandas:
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #67d33688
 def without_pandas() -> None:
-    "Let Arrow go on without pandas, unless it is there already; for commands, which end with their answer."
+    "Keep Arrow from importing pandas, unless it is imported already; for commands, which end with their answer."
     import pyarrow as pa
 
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, hidden := _NoPandas())
         try:
+            # Arrow looks for pandas when it makes its first array, which takes a third of an answer's time.
             pa.array([0])
         finally:
             sys.meta_path.remove(hidden)
@@ -100,6 +101,7 @@ def lake_table_of(
     from dmscdc.lake.table import open_lake
 
     table = TableRef.parse(name)
+    # An unknown table is looked for where a new one would be made.
     item = open_state(config.state, config.landing, ask=True).get(table) or TableItem(table, format=config.format)
     return open_lake(item, config.lake, config.catalog), item
 
@@ -108,7 +110,7 @@ def lost_sentences(
     config: Config,
     table: str,  # schema.table
 ) -> str:  # "" where all is well
-    "What the state knows and the lake lacks, in the words of the plan."
+    "A sentence, as in the plan, about commits that the state has and the lake lacks."
     from dmscdc.load.table_state import lost_since
 
     lake, item = lake_table_of(config, table)
@@ -120,7 +122,7 @@ def read_how(
     item: TableItem,
     head: Commit | None,  # the newest of its lake
 ) -> dict[str, Any]:  # arguments of `open_changelog`
-    "How a table's files are read, as its next pass does."
+    "How to read a table's files, in the way of its next pass."
     from dmscdc.history.changelog import how_read
 
     return how_read(item, head, config.lake, config.archive)
@@ -139,9 +141,11 @@ def lives(
     lake, item = lake_table_of(config, table)
     try:
         options |= {"key": item.key, "insert_only": item.insert_only}
+        # Most answers need no Spark, so it starts on the first call.
         options |= {"spark": cache(lambda: session(config, format=lake.format))}
         return audit_row(config.landing, lake, key, **options, **read_how(config, item, lake.head()))
     except NoPast:
+        # A mistyped name is reported as such, not as missing files.
         check_known(config, lake.table)
         raise
 
@@ -179,9 +183,9 @@ def _save(
         html.write_text(page(title, audits), encoding="utf-8")
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-013
-_SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. What a row was before is not known then"
-_WHERE = "What a row had: 'price >= 100', 'name = Sample%'; repeat for several, which must hold at once"
-_TYPED = "id=1001, the row's whole key; or what rows had: 'price >= 100' 'name=Sample%', which must hold at once"
+_SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. The values before are then unknown"
+_WHERE = "Values of a row, now or once: 'price >= 100', 'name = Sample%'; repeat for several, all must hold"
+_TYPED = "id=1001, the row's whole key; or conditions, all of which must hold: 'price >= 100' 'name=Sample%'"
 _Typed = Annotated[Optional[list[str]], typer.Argument(metavar="[CONDITION]...", help=_TYPED)]
 _Where = Annotated[Optional[list[str]], typer.Option(help=_WHERE)]
 _LIVES = 10  # rows of a search whose lives are told
@@ -215,7 +219,8 @@ def key_or_conditions(
     table: str,  # schema.table
     conditions: Sequence[str],  # as they were typed behind the table
 ) -> tuple[list[str], list[str]]:  # the parts of a whole key, or else the conditions
-    "What `id=1001` means: where the columns are those of the key it names the row, else it says what rows had."
+    "Sort what was typed: pairs of exactly the key's columns name a row, anything else is conditions."
+    # A text with one of these signs compares, so it is not part of a key.
     pairs = [text.partition("=") for text in conditions if not re.search(r"[<>!%]", text)]
     names = {name.strip() for name, sign, _ in pairs if sign}
     lake, item = lake_table_of(config, table)
@@ -231,16 +236,16 @@ def history(
     config: Config,
     table: Name,
     conditions: _Typed = None,
-    key: Annotated[Optional[list[str]], typer.Option(help="Of the row: id=1001; repeat for several columns")] = None,
+    key: Annotated[Optional[list[str]], typer.Option(help="The row's key: id=1001; repeat for several columns")] = None,
     where: _Where = None,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes closed up to then")] = None,
     timestamp_column: Annotated[str, typer.Option(help="The task's TimestampColumnName")] = "",
-    svg: Annotated[Optional[Path], typer.Option(help="Write the picture there")] = None,
-    html: Annotated[Optional[Path], typer.Option(help="Write a page there")] = None,
+    svg: Annotated[Optional[Path], typer.Option(help="Write the picture to this file")] = None,
+    html: Annotated[Optional[Path], typer.Option(help="Write a page to this file")] = None,
     json: Json = False,
 ) -> None:
-    "A row's life: every change with its file and what differed, the lake's row, and what cannot be told. No Spark."
+    "Show a row's history: each change with its file and what differed, and the lake's row. Starts no Spark."
     without_pandas()
     if conditions and not (key or where):
         key, where = key_or_conditions(config, table, conditions)
@@ -331,6 +336,7 @@ def question_of(
     if not head and not (known.key or known.insert_only):
         raise UnknownTable(f"{ref} has no key yet: {Advice.SET(ref, '--key …')} (or --insert-only)")
     how = read_how(config, known, head)
+    # The lake's rows have the key of their commit, even if the setting has changed since.
     return TableQuestion(ref, head.key if head else known.key, lake, head, config.landing, how, item)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-010-0
@@ -345,6 +351,7 @@ def refusals(table: str) -> Iterator[None]:
         fail(Unreadable(f"{table}: {error}"), 1)
     except DmscdcError:
         raise
+    # Facts that the files no longer have are not a bug, so there is no traceback.
     except LookupError as error:
         fail(error, 2)
     except Exception as error:
@@ -359,10 +366,11 @@ def refusals(table: str) -> Iterator[None]:
 # %% ../../notebooks/17_cli/05_ask.ipynb #5187aa0c
 @contextmanager
 def answering(table: str) -> Iterator[None]:
-    "The same for an answer without Spark, which may take half of this machine's memory: a small file can hold more."
+    "Do the same for an answer without Spark, and limit it to half of this machine's memory."
     from dmscdc.changes.tasks import bounded_memory
     from dmscdc.spark.session import memory_here
 
+    # A small compressed file can contain more rows than fit into memory.
     with refusals(table), bounded_memory(memory_here() // 2 or 1 << 40):
         yield
 
@@ -379,8 +387,9 @@ def _check_new(url: str) -> None:
     import pyarrow.fs as pafs
 
     fs, path = fs_and_path(url)
+    # An old folder may have somebody's files.
     if fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
-        raise ValueError(f"{url} holds something already and is not touched: name a new folder with --out")
+        raise ValueError(f"{url} is not empty: name a new folder with --out")
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #b14f54a9
 def _write_rows(
@@ -396,6 +405,7 @@ def _write_rows(
         fs.create_dir(path)
         pq.write_table(rows, f"{path}/part-00000.parquet", filesystem=fs)
         return
+    # The hint joins Spark's small partitions, so that there are few files.
     rows.hint("rebalance").write.mode("append").parquet(spark_url(url))
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-014-0
@@ -421,7 +431,7 @@ def in_key_order(
     rows: pa.Table | DataFrame,  # a frame stays as it is: who shows its first rows sorts these
     key: Sequence[str],  # () for a table without one: then the order of the files
 ) -> pa.Table | DataFrame:
-    "Rows as a person looks for them."
+    "Rows in the order in which a person looks for them."
     import pyarrow as pa
 
     if not isinstance(rows, pa.Table):
@@ -454,6 +464,7 @@ def _answer_whole(
     from dmscdc.history.changelog import upto
     from dmscdc.history.small import is_small_lake, is_small_table, known_then, table_then
 
+    # The setting is in MB, the limit in bytes.
     limit = config.spark_above << 20
     if commit is not None:
         if is_small_lake(question.lake, commit, question.past, limit):
@@ -501,7 +512,7 @@ def _text_of(value: object) -> str | None:
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #5638235b
 def _first_of_spark(rows: DataFrame, key: Sequence[str]) -> list[dict[str, str | None]]:
-    "The same of a frame of Spark."
+    "The first rows of a Spark frame, as texts."
     from pyspark.sql import functions as F
 
     from dmscdc.changes.read import quoted
@@ -516,8 +527,8 @@ def _first_of_spark(rows: DataFrame, key: Sequence[str]) -> list[dict[str, str |
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-016
 _AT = "A moment, UTC: 2026-01-01T12:00Z"
 _FILE_TO = "After this change file, or load: before all changes"
-_COMMIT = "As this commit of the lake knew it"
-_CLOCK = "Text column with the commit time; else it is recognised"
+_COMMIT = "As of this commit of the lake"
+_CLOCK = "Text column with the commit time; default: it is detected"
 _TimeColumn = Annotated[str, typer.Option(help=_CLOCK)]
 
 
@@ -531,10 +542,10 @@ def as_of_command(
     commit: Annotated[Optional[int], typer.Option(help=_COMMIT)] = None,
     where: _Where = None,
     time_column: _TimeColumn = "",
-    out: Annotated[str, typer.Option(help="A new folder for the rows, as Parquet")] = "",
+    out: Annotated[str, typer.Option(help="Write the rows to this new folder, as Parquet")] = "",
     json: Json = False,
 ) -> None:
-    "A table as of a moment, a change file or a commit; without any of them, of all that has landed."
+    "Show a table as of a moment, a change file or a commit; default: as of all files that have landed."
     without_pandas()
     if sum(question is not None for question in (at, file, commit)) > 1:
         raise ValueError("--at, --file and --commit name one position each: give one of them")
@@ -544,6 +555,7 @@ def as_of_command(
         if out:
             _check_new(out)
         if commit is not None:
+            # An unknown commit is refused before Spark starts.
             question.lake.at(commit)
         spark = lambda format: session(config, out, format=format)
         wanted = [*(conditions or ()), *(where or ())]
@@ -557,6 +569,7 @@ def _show_answer(question: TableQuestion, answer: AsOf, folder: str, note: str, 
     if folder:
         _write_rows(rows, folder)
         if answer.engine == "Spark":
+            # The written rows are read again; otherwise Spark would compute them a second time.
             rows = rows.sparkSession.read.schema(rows.schema).parquet(read_url(folder))
     facts = _shown(answer, rows, question.key)
     if json:
@@ -592,7 +605,7 @@ def _ends_of(
     changelog, stands = question.past(), read_cursor(cursor, question.table) if cursor else Cursor(str(question.table))
     if begin and (stands.position or stands.part):
         raise ValueError(
-            f"{cursor} says where {question.table} was read up to: leave out --from, or name another --cursor"
+            f"{cursor} already has a position for {question.table}: leave out --from, or name another --cursor"
         )
     if begin:
         line = upto(changelog, begin)
@@ -622,24 +635,24 @@ def _words_of(part: Delivered) -> list[str]:
     return [f"wrote {part.path}: {counts}", f"from {part.since} to {part.until}", *unchanged, *part.gaps, *left_out]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-025
-_CURSOR = "File that keeps where you stand; made when missing"
-_FROM = "Where you stand, without a cursor: after this change file, or load"
-_TO = "landed, or a change file; else what the lake holds"
+_CURSOR = "File that keeps your position; created if missing"
+_FROM = "Where to start without a cursor: after this change file, or load"
+_TO = "Where to end: landed, or a change file; default: the lake's position"
 
 
 @with_config
 def feed_command(
     config: Config,
     table: Name,
-    out: Annotated[str, typer.Option(help="Folder of the parts: one folder a call, as Parquet")],
+    out: Annotated[str, typer.Option(help="Folder for the parts: a subfolder per call, as Parquet")],
     cursor: Annotated[str, typer.Option(help=_CURSOR)] = "",
-    net: Annotated[bool, typer.Option("--net/--full", help="One change a key, or every change")] = True,
+    net: Annotated[bool, typer.Option("--net/--full", help="One change per key, or every change")] = True,
     begin: Annotated[Optional[str], typer.Option("--from", help=_FROM)] = None,
     to: Annotated[Optional[str], typer.Option(help=_TO)] = None,
     time_column: _TimeColumn = "",
     json: Json = False,
 ) -> None:
-    "What happened since last time, with the rows before and after, as one part more; then the cursor moves."
+    "Write what changed since last time as a new part, with the rows before and after; then move the cursor."
     from dmscdc.history.parts import deliver_next
 
     with refusals(table):
@@ -660,8 +673,8 @@ def feed_command(
         show_line(line)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-033
-_IGNORE = "Columns in which alone versions do not differ, like a,b; they hold the newest value"
-_WEAVE_TO = "landed: all that has landed; else what the mirror holds"
+_IGNORE = "Columns whose changes alone make no version: a,b; they get the newest value"
+_WEAVE_TO = "landed: all files that have landed; default: the mirror's position"
 _INCREMENT = ["table", "verdict", "opened", "closed", "rebuilt", "versions", "current", "commit"]
 
 
@@ -687,10 +700,10 @@ def scd2_command(
     ignore: Annotated[Optional[str], typer.Option(help=_IGNORE)] = None,
     time_column: Annotated[Optional[str], typer.Option(help=_CLOCK)] = None,
     to: Annotated[Optional[str], typer.Option(help=_WEAVE_TO)] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild all versions, also with other settings")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild all versions; allows other settings")] = False,
     json: Json = False,
 ) -> None:
-    "Apply what is new to the type-2 table of each table: a row a version, and from when to when it was valid."
+    "Update the type-2 table of each table: one row per version, with the time in which it was valid."
     from dmscdc.scd2.update import update_versions
 
     if to not in (None, "landed"):

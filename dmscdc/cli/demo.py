@@ -35,6 +35,7 @@ def open_shop(
     folder: Path,  # of the demo
 ) -> SqliteSource:
     "Create the shop's database with 8 stores, 25 products and 8,425 orders, captured from now on."
+    # The folder may contain an earlier demo, or somebody's own files.
     if folder.exists() and any(folder.iterdir()):
         raise FolderInUse(
             f"{folder} is not empty, and the demo never writes over anything: "
@@ -65,8 +66,10 @@ def set_up(
 ) -> Config:
     "Write the folder's settings, and set the key of each table."
     places = {"landing": "landing", "lake": "lake", "state": "sqlite:state.db", "runs": "runs"}
+    # The load is complete as soon as it is written, so no quiet period is needed.
     write_config(folder, **{**places, "source": "sqlite:shop.db", "quiet_period": 0, **settings})
     config = read_config(folder)
+    # The demo knows its keys; elsewhere a person sets them.
     for name, key in TABLES.items():
         open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, name), key=key, format=config.format)
     return config
@@ -103,6 +106,7 @@ def _landing_of_2019(
     renamed = ("U", *PRODUCTS[0][:1], "Sample Product", *PRODUCTS[0][2:])
     write_load(landing, table, PRODUCTS, columns)
     write_changes(landing, table, [renamed], "20181215-100311204", columns)
+    # This one arrived after the last run of the old jobs.
     write_changes(landing, table, [("D", *PRODUCTS[1])], "20181215-110000000", columns)
     return landing / SCHEMA / "product"
 
@@ -117,6 +121,7 @@ def _lake_of_2019(
     raw, lake = _landing_of_2019(folder), folder / "old-lake" / "product"
     load, changed = (pq.read_table(raw / name) for name in ("LOAD00000001.parquet", "20181215-100311204.parquet"))
     lake.mkdir(parents=True)
+    # The first product has been renamed since, and its new row is in the other file.
     loaded = load.slice(1).append_column("Op", pa.array(["I"] * (load.num_rows - 1)))
     for rows, name in ((loaded, "5d0c"), (changed, "91fe")):
         pq.write_table(rows, lake / f"part-00000-{name}.c000.snappy.parquet")
@@ -132,6 +137,7 @@ def set_up_2019(
     config = read_config(folder)
     open_state(config.state, config.landing).put_settings(TableRef(SCHEMA, "product"), key="id")
     newest = f"shop-raw/{SCHEMA}/product/20181215-100311204.parquet"
+    # The old jobs kept their position in these attributes of an item.
     item = {"folder": "product/", "out_path": str(lake.parent), "LastIncrementalFile": newest}
     item["LastFullLoadDate"] = "2038-01-01 00:00:00"
     with closing(sqlite3.connect(folder / "state.db")) as db, db:
@@ -146,6 +152,7 @@ def tell(
     **settings: Any,  # of dmscdc.toml, e.g. workers
 ) -> list[Proof]:  # of all tables; equal, each of them, if all went well
     "Run the whole example."
+    # Each step is announced before it begins, because a pass takes a while.
     say(f"1 · a shop in SQLite: {folder / 'shop.db'}")
     source = open_shop(folder)
     config = set_up(folder, **settings)

@@ -66,7 +66,7 @@ __all__ = ['app', 'demo', 'init', 'plan', 'doctor', 'pass_', 'status', 'schedule
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-005
 app = typer.Typer(
-    help="AWS DMS change files into lake tables that equal the source.",
+    help="Turn AWS DMS change files into lake tables that equal the source.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -94,10 +94,10 @@ app.add_typer(maintenance, name="maintain")
 @app.command(epilog="Example: dmscdc demo ./demo")
 def demo(
     folder: Annotated[Path, typer.Argument(help="A new folder")] = Path("demo"),
-    stream: Annotated[bool, typer.Option("--stream", help="A table of DynamoDB, followed through Kinesis")] = False,
-    format: Annotated[str, typer.Option(help="Of the tables: parquet, delta, iceberg, hudi, hudi-mor")] = "parquet",
+    stream: Annotated[bool, typer.Option("--stream", help="Follow a DynamoDB table through Kinesis instead")] = False,
+    format: Annotated[str, typer.Option(help="Table format: parquet, delta, iceberg, hudi, hudi-mor")] = "parquet",
 ) -> None:
-    "The whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
+    "Run the whole story in a folder: a shop, its DMS files, two passes, the comparison with the source."
     from dmscdc.cli.demo import tell
     from dmscdc.runs.progress import Progress
     from dmscdc.service.passes import run_pass
@@ -109,6 +109,7 @@ def demo(
     progress = Progress()
     with exit_codes(), events(doing=progress.lines) as say, ExitStack() as stack:
         spark_conf(format)  # raises where this Spark has no such format
+        # Both passes use one Spark, which starts with the first.
         begin = cache(lambda config: stack.enter_context(one_server(config)))
 
         def one_pass(config: Config) -> Any:
@@ -132,10 +133,10 @@ def demo(
 @app.command(epilog="Example: dmscdc init --landing /data/dms --lake /data/lake")
 @setting_flags
 def init(
-    folder: Annotated[Path, typer.Option(help="Where dmscdc.toml is written")] = Path("."),
+    folder: Annotated[Path, typer.Option(help="Folder for dmscdc.toml")] = Path("."),
     **settings: Any,
 ) -> None:
-    "Write dmscdc.toml."
+    "Write dmscdc.toml, and show the plan."
     from dmscdc.spark.formats import check_format
 
     if settings["format"]:
@@ -158,7 +159,7 @@ def _show_lines(
     lines: list[str],
     file: TextIO | None = None,  # None: to the output
 ) -> None:
-    "Print sentences unchanged."
+    "Print each sentence on a line, its square brackets unchanged."
     for line in lines:
         console(file).print(line, markup=False)
 
@@ -170,6 +171,7 @@ def _show_people(
     from dmscdc.load.arrivals import some
     from dmscdc.runs.pages import commands_in
 
+    # One dump often creates all tables, and then one command sets them all.
     undefined = [row["table"] for row in rows if row["needs"] == "columns" and "--ddl" in row["command"]]
     if undefined[1:]:
         words = f"{some(undefined)} wait for their columns: their files are CSV without a header, which has neither "
@@ -183,6 +185,7 @@ def _show_people(
             words = f"{row['table']} waits for its {row['needs']}: {row['suggestion']}. Next: {row['command']}"
             console().print(words, markup=False)
         elif row["words"]:
+            # A sentence that names a command needs no second one.
             is_said = row["verdict"] == Verdict.BUSY or commands_in(row["words"])
             retry = "" if is_said else f". Try again: {row['command']}"
             words = row["words"].removeprefix(f"{row['table']}: ").rstrip(".")
@@ -214,10 +217,10 @@ def plan(
     only: Only = None,
     json: Json = False,
 ) -> None:
-    """What a pass would do now, and for which files. Starts no Spark.
+    """Show what a pass would do now, and for which files. Starts no Spark.
 
-    Exit codes: 0, 1 where the landing cannot be listed, and 3 where a table wants attention or folders cannot be
-    looked into; a key that is still to be named does not count."""
+    Exit codes: 0 done, 1 the landing cannot be listed, 3 a table needs attention or a folder cannot be read; a missing
+    key does not count."""
     raise typer.Exit(_show_plan(config, only or (), json))
 
 # %% ../../notebooks/17_cli/12_main.ipynb #6c838a09
@@ -261,13 +264,13 @@ def doctor(
     ] = None,
     task: Annotated[
         Optional[list[str]],
-        typer.Option("--task", metavar="NAME", help="Ask DMS for this task: its settings, its counts of each table"),
+        typer.Option("--task", metavar="NAME", help="Ask DMS about this task: its settings, its counts per table"),
     ] = None,
     json: Json = False,
 ) -> None:
-    """What will hurt, in landing, settings and machine, with what mends it. Starts no Spark, changes nothing.
+    """List likely problems in landing, settings and machine, with their fixes. Starts no Spark, changes nothing.
 
-    Exit codes: 0 nothing, or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
+    Exit codes: 0 nothing or notes only, 1 failed, 2 wrong use, 3 something needs attention."""
     from dmscdc.doctor.diagnosis import doctor as examine
     from dmscdc.doctor.diagnosis import exit_code, finding_rows, in_short
 
@@ -284,12 +287,14 @@ def doctor(
 def pass_(
     config: Config,
     only: Only = None,
-    classic: Annotated[bool, typer.Option(help="A Spark of its own for each notebook, no server")] = False,
-    retry: Annotated[bool, typer.Option(help="Try again what was refused, although nothing has changed")] = False,
-    consistent: Annotated[bool, typer.Option("--consistent", help="All tables at one transaction, or none")] = False,
+    classic: Annotated[bool, typer.Option(help="Start a Spark for each notebook, without a server")] = False,
+    retry: Annotated[bool, typer.Option(help="Retry refused tables, even if nothing has changed")] = False,
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Bring all tables to one transaction, or none")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Bring every table up to date: one notebook a table, in parallel.
+    """Bring every table up to date: one notebook per table, in parallel.
 
     Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but a person must look,
     4 another run is at work on a table."""
@@ -327,13 +332,14 @@ def _with_last_verdict(
     if not now and earlier == Verdict.REFUSED and row["mended"]:
         words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
         return {**row, "words": f"{words}: {row['command']}"}
+    # After a pass without work a person wants to know how the last load ended.
     if now not in ("", Verdict.NOTHING) or not earlier or now and earlier in (*NOT_DONE, Verdict.BUSY):
         return row
     return {**row, "verdict": earlier, "words": "" if earlier in WELL else row["last_words"]}
 
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
-    "The first rows that are put aside; none where their list is gone."
+    "The first rows in quarantine, one dict each; none where their list is gone."
     from dmscdc.changes.quarantine import aside_folder, read_aside
     from dmscdc.load.results import NAMED, named
 
@@ -349,9 +355,9 @@ def status(
     config: Config,
     json: Json = False,
 ) -> None:
-    """Every table with its key, rows, position, lag, verdict, and what it waits for.
+    """Show every table with its key, rows, position, lag, verdict, and what it waits for.
 
-    Exit codes: 0, 1 where the landing cannot be listed, and 3 where a person must look."""
+    Exit codes: 0 done, 1 the landing cannot be listed, 3 a person must look."""
     from dmscdc.service.status import read_statuses, status_row
 
     unread: list[str] = []
@@ -374,11 +380,13 @@ def status(
 def schedule(
     config: Config,
     cron: Annotated[str, typer.Option(help="Five fields: minute hour day month weekday")],
-    zone: Annotated[str, typer.Option(help="Whose hours the fields mean")] = "UTC",
-    reconcile: Annotated[str, typer.Option(help="When all tables are compared with --source; five fields")] = "",
-    consistent: Annotated[bool, typer.Option("--consistent", help="All tables at one transaction, or none")] = False,
+    zone: Annotated[str, typer.Option(help="Time zone of the fields")] = "UTC",
+    reconcile: Annotated[str, typer.Option(help="When to compare all tables with --source; five fields")] = "",
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Bring all tables to one transaction, or none")
+    ] = False,
 ) -> None:
-    "Run passes by the clock, one at a time. Ctrl-C finishes the pass at work; a second one breaks it off."
+    "Run passes by the clock, one at a time. Ctrl-C finishes the current pass; a second one interrupts it."
     from dmscdc.service.passes import run_pass
     from dmscdc.service.schedule import run_schedule
 
@@ -397,6 +405,7 @@ def server_settings(
     **flags: str | None,  # settings by name that win over the file; None: not given
 ) -> Config:
     "The settings of a server. Raises `ConfigError`."
+    # Settings are invalid without a landing and a lake, even for a server.
     places = {} if Path(folder, FILE).exists() else {"landing": "landing", "lake": "lake"}
     return read_config(folder, **{**places, **flags})
 
@@ -405,6 +414,7 @@ def export_line(
     url: str,  # of a server, with its token
 ) -> str:  # for a shell
     "The line that makes a shell's passes use a server. It contains the token, a secret."
+    # The semicolon before the token would end the command, so the address is quoted.
     return f"export SPARK_REMOTE='{url}'"
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-013-0
@@ -415,6 +425,7 @@ def _until_gone(
 ) -> str:  # how it ended by itself; "" where it was stopped
     "Wait until a server must stop or has ended."
     while not stop.wait(pause):
+        # A server can end by itself, without memory or because its cluster went away.
         if server.poll() is not None:
             return server.death()
     return ""
@@ -461,13 +472,13 @@ def serve_spark(
     driver_memory: Annotated[Optional[str], setting_option("driver_memory")] = None,
     format: Annotated[Optional[str], typer.Option(help="Table format of its sessions")] = None,
 ) -> None:
-    "One Spark server for many passes, until Ctrl-C. Shows the line with its address and token, a secret."
+    "Run one Spark server for many passes, until Ctrl-C. Prints a line with its address and token, a secret."
     with exit_codes():
         config = server_settings(folder, master=master, driver_memory=driver_memory, format=format)
         death = lend(config, _until_stopped, _show_secret)
     if death:
         fail(RuntimeError(f"{death} (log: {Path(config.folder, 'serve-spark.log')})"), 1)
-    console(sys.stderr).print("the server is ended")
+    console(sys.stderr).print("the server has stopped")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-038
 def _show_files(
@@ -480,7 +491,7 @@ def _show_files(
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-039
 def _task_settings(
     file: Path | None,  # JSON of a real endpoint
-    flags: dict[str, Any],  # by flags, which say nothing else if there is a file, but the sequence column
+    flags: dict[str, Any],  # by flags; with a file only the sequence column may be set
 ) -> DmsSettings:
     "The settings of the task. Raises `BadSetting`."
     from dmscdc.capture.settings import DmsSettings, settings_from_json
@@ -489,12 +500,14 @@ def _task_settings(
     if file is None:
         return DmsSettings(**flags)
     usual = {"data_format": "parquet", "batch_interval": 60.0, "sequence_column": flags["sequence_column"]}
+    # A flag could contradict the file.
     if odd := [name for name, value in flags.items() if value and value != usual.get(name)]:
-        raise BadSetting(f"{', '.join(odd)}: the file of --settings says that, so leave the flag out")
+        raise BadSetting(f"{', '.join(odd)}: the file of --settings has that already, so leave the flag out")
     try:
         settings, unknown = settings_from_json(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"--settings {file} cannot be read ({error})") from error
+    # A real endpoint has settings that the stand-in does not follow.
     if unknown:
         show_line(f"not followed: {', '.join(unknown)}", file=sys.stderr)
     return replace(settings, sequence_column=flags["sequence_column"])
@@ -504,18 +517,20 @@ def _task_settings(
 def capture(
     source: Annotated[str, typer.Argument(help="sqlite:FILE or mariadb://USER@HOST/DB (password: see reconcile)")],
     landing: Annotated[str, setting_option("landing")],
-    watch: Annotated[bool, typer.Option(help="Go on until Ctrl-C; else one round")] = False,
-    schema: str = typer.Option("", help="Folder in the landing; else the file's name"),
+    watch: Annotated[bool, typer.Option(help="Continue until Ctrl-C; default: one round")] = False,
+    schema: str = typer.Option("", help="Folder in the landing; default: the file's name"),
     interval: float = typer.Option(60.0, min=0, help="Seconds until a change file is closed"),
     op_in_load: bool = typer.Option(False, help="IncludeOpForFullLoad"),
     timestamp_column: str = typer.Option("", help="TimestampColumnName"),
-    sequence_column: str = typer.Option("", help="A column with AR_H_CHANGE_SEQ"),
+    sequence_column: str = typer.Option("", help="Name of a column for AR_H_CHANGE_SEQ"),
     data_format: str = typer.Option("parquet", help="DataFormat: parquet or csv"),
-    header: bool = typer.Option(False, help="AddColumnName: CSV files begin with the names of their columns"),
-    settings: Optional[Path] = typer.Option(None, metavar="FILE", help="JSON of aws dms describe-endpoints, instead"),
-    position: Path = typer.Option("capture.json", metavar="FILE", help="Keeps how far the log of a MariaDB was read"),
+    header: bool = typer.Option(False, help="AddColumnName: CSV files start with a header"),
+    settings: Optional[Path] = typer.Option(
+        None, metavar="FILE", help="Read these from the JSON of aws dms describe-endpoints"
+    ),
+    position: Path = typer.Option("capture.json", metavar="FILE", help="Keeps the position in the log of a MariaDB"),
 ) -> None:
-    "Stand in for DMS: full load first, then change files, out of a SQLite or MariaDB database."
+    "Stand in for DMS: write a full load, then change files, from a SQLite or MariaDB database."
     from dmscdc.capture.sqlite import capture as run_capture
     from dmscdc.capture.sqlite import open_source
 
@@ -547,6 +562,8 @@ def pass_env(
     url: str,  # of the plugin's server; "" where each notebook opens a Spark of its own
 ) -> dict[str, str]:
     "Our environment for a pass beside the driver: the pass is a client, not a driver."
+    # With the application's gateway every notebook would try to be the driver. A client that finds both a master and a
+    # server refuses to start.
     foreign = re.compile("PYSPARK_GATEWAY|MASTER$|SPARK_CONNECT_|SPARK_(LOCAL_)?REMOTE$|SPARK_API_MODE$")
     env = {name: value for name, value in os.environ.items() if not foreign.match(name)}
     env |= {"SPARK_REMOTE": url} if url else {}
@@ -565,6 +582,7 @@ def inside(
     command = own_python("from dmscdc.cli.main import main; main()", *words)
     if spark_line() < "4":  # its Connect server would let everybody in
         return subprocess.run(command, env=pass_env("")).returncode
+    # Whoever has the token can run code as this user, so each start has a new one.
     token = secrets.token_urlsafe(24)
     with port_of_ours() as port:
         connect = {"grpc.binding.address": "127.0.0.1", "grpc.binding.port": str(port), "authenticate.token": token}
@@ -592,6 +610,7 @@ def checked_request(
         from botocore.validate import ParamValidator
     except ImportError as error:
         raise ImportError(NEEDED) from error
+    # boto3 knows every field of every service and checks them without a network.
     shape = get_session().get_service_model(service).operation_model(operation).input_shape
     report = ParamValidator().validate(request, shape)
     if report.has_errors():
@@ -608,14 +627,15 @@ def conformance(
 
     with exit_codes():
         code = run_suite(format)
+    # Codes above 1 have another meaning in pytest than in our commands.
     raise typer.Exit(min(code, 1))
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-047
 @app.callback(invoke_without_command=True)
 def about(
-    version: Annotated[bool, typer.Option("--version", help="The version")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version")] = False,
 ) -> None:
-    "AWS DMS change files into lake tables that equal the source."
+    "Turn AWS DMS change files into lake tables that equal the source."
     if version:
         show_line(f"dmscdc {__version__}")
         raise typer.Exit()

@@ -21,9 +21,9 @@ from ..state.registry import open_state
 __all__ = ['maintenance', 'maintain_lake', 'maintain_raw', 'maintain_runs', 'maintain_java']
 
 # %% ../../notebooks/17_cli/09_maintain.ipynb #7346b581
-_TABLES = "schema.table; all that are loaded if left out"
+_TABLES = "schema.table; default: all loaded tables"
 _MOST = 36_500  # days
-maintenance = typer.Typer(help="Upkeep of lake tables, raw files and kept runs.", no_args_is_help=True)
+maintenance = typer.Typer(help="Maintain lake tables, raw files and kept runs.", no_args_is_help=True)
 
 
 @maintenance.command("lake", epilog="Example: dmscdc maintain lake sampledb.product --keep-days 30 --yes")
@@ -31,22 +31,24 @@ maintenance = typer.Typer(help="Upkeep of lake tables, raw files and kept runs."
 def maintain_lake(
     config: Config,
     tables: Annotated[Optional[list[str]], typer.Argument(metavar="[TABLE...]", help=_TABLES)] = None,
-    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days for which commits stay known")] = 30,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
+    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days to keep commits")] = 30,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; default: only show what would be done")] = False,
 ) -> None:
-    "Pack small files, and remove what no commit of the last days needs; a plan first."
+    "Pack small files, and remove what no commit of the last days needs; without --yes show the plan."
     from dmscdc.load.maintain import kept_since, maintain
     from dmscdc.service.schedule import loaded
 
     formats = {item.table: item.format for item in open_state(config.state, config.landing, ask=True).items()}
     named = [TableRef.parse(name) for name in tables or ()] or loaded(config)
     places, since = (config.landing, config.lake, config.state), kept_since(keep_days)
+    # A plan needs no Spark.
     spark = (lambda name: session(config, format=name)) if yes else None
     failed = None
     for table in sorted(named, key=lambda one: formats.get(one) == "parquet"):  # Spark knows Parquet and one other
         try:
             for line in str(maintain(table, *places, since=since, spark=spark, catalog=config.catalog)).splitlines():
                 show_line(line)
+        # A problem with one table does not keep the others from their upkeep.
         except DmscdcError as error:
             failed = failed or error
             show_line(f"{table}: {str(error).removeprefix(f'{table}: ')}")
@@ -61,7 +63,7 @@ def _proven(
     config: Config,
     tables: list[TableRef],
 ) -> list[TableRef]:
-    "Those of the tables that equal their source now; the others are named."
+    "Those of the tables that equal their source now; prints the result of each."
     from dmscdc.service.schedule import run_proofs
 
     runs = run_proofs(config, tables, say=lambda words: show_line(words, file=sys.stderr))
@@ -73,24 +75,26 @@ def _proven(
 def maintain_raw(
     config: Config,
     tables: Annotated[Optional[list[str]], typer.Argument(metavar="[TABLE...]", help=_TABLES)] = None,
-    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days that change files stay")] = 30,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete them; else they go to the setting archive")] = False,
-    proven: Annotated[bool, typer.Option("--proven", help="Only of tables that equal their --source now")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
+    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days to keep change files")] = 30,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them; default: move them to the archive")] = False,
+    proven: Annotated[bool, typer.Option("--proven", help="Only for tables that equal their --source now")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; default: only show what would be done")] = False,
 ) -> None:
-    """Move change files that were applied, and lie before the look-back window, into the archive; a plan first.
+    """Move applied change files before the look-back window to the archive; without --yes show the plan.
 
-    Exit codes: 0, 1 where a file cannot be moved, 2 wrong use, 3 where a table is not proven."""
+    Exit codes: 0 done, 1 a file cannot be moved, 2 wrong use, 3 a table is not proven."""
     from dmscdc.load.raw import tidy_raw
     from dmscdc.service.schedule import loaded
 
+    # Deleting loses the past for questions, so it is never the default.
     if bool(config.archive) == delete:
         both = "an archive and --delete" if delete else "neither an archive nor --delete"
         raise BadSetting(
             f"there is {both}: give --archive PLACE, or --delete, after which history, as-of and feed "
-            "know the deleted past no more"
+            "no longer know the deleted past"
         )
     named = [TableRef.parse(name) for name in tables or ()] or loaded(config)
+    # A proof reads the whole table; a plan does without.
     ready = _proven(config, named) if proven and yes else named
     before = datetime.now(timezone.utc) - timedelta(days=keep_days)
     failed = None
@@ -110,18 +114,18 @@ def maintain_raw(
         raise typer.Exit(3)
 
 # %% ../../notebooks/17_cli/09_maintain.ipynb #ef681515
-_FAILED_DAYS = "Days for which reports of all others stay"
+_FAILED_DAYS = "Days to keep reports of all other runs"
 
 
 @maintenance.command("runs", epilog="Example: dmscdc maintain runs --keep-days 90 --keep-failed-days 365 --yes")
 @with_config
 def maintain_runs(
     config: Config,
-    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days that reports of good runs stay")] = 90,
+    keep_days: Annotated[float, typer.Option(min=0, max=_MOST, help="Days to keep reports of good runs")] = 90,
     keep_failed_days: Annotated[float, typer.Option(min=0, max=_MOST, help=_FAILED_DAYS)] = 365,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; else it is only said what would be done")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; default: only show what would be done")] = False,
 ) -> None:
-    "Remove the reports of old runs; the run log keeps a line of each. A plan first."
+    "Remove reports of old runs; the run log keeps a line for each. Without --yes show the plan."
     from dmscdc.runs.upkeep import tidy_runs
 
     now = datetime.now(timezone.utc)
@@ -132,7 +136,7 @@ def maintain_runs(
 # %% ../../notebooks/17_cli/09_maintain.ipynb #c78f50e4
 @maintenance.command("java", epilog="Example: dmscdc maintain java")
 def maintain_java() -> None:
-    "Keep what Spark's Java loads at its start in one file of 200 MB: later starts take half the time. Takes a minute."
+    "Store what Spark's Java loads at startup in one file of 200 MB: later starts take half the time. Takes a minute."
     from dmscdc.spark.archive import write_archive
     from dmscdc.spark.session import class_archive
 

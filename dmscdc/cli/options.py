@@ -40,7 +40,7 @@ __all__ = ['Json', 'Name', 'Only', 'console', 'show_line', 'cell', 'show_table',
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-006
 class _Lines(Console):
-    "A console whose lines are obeyed by no terminal: they may hold names of strangers."
+    "A console that escapes control characters: its lines may contain names chosen by strangers."
 
     def print(self, *objects: Any, **how: Any) -> None:
         super().print(*[escaped(item, "\t") if isinstance(item, str) else item for item in objects], **how)
@@ -51,6 +51,7 @@ def console(
 ) -> Console:
     "The console for people. If it is not a terminal: plain text of any width."
     stream = file or sys.stdout
+    # A pipe or a log has no width: there a path must stay in one piece, so that it can be copied.
     width = None if getattr(stream, "isatty", bool)() else 160
     return _Lines(file=stream, width=width, highlight=False, emoji=False, soft_wrap=True, force_jupyter=False)
 
@@ -59,7 +60,7 @@ def show_line(
     words: object,  # a line; a path, an error
     file: TextIO | None = None,  # standard output if none is named
 ) -> None:
-    "Print what no terminal obeys."
+    "Print a line with its control characters escaped."
     print(escaped(str(words), "\t"), file=file, flush=True)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009
@@ -82,13 +83,15 @@ def cell(
     name: str,  # of the column
     value: Any,
 ) -> Text:  # in which nothing is markup, whoever chose the name
-    "One cell. A blank of a long name is seen: a narrow terminal would break there, and a part of the name be a line."
+    "One cell of a table; the spaces of a long name are visible."
     text = escaped(_plain(name, value))
+    # A narrow terminal would break a long name at a space, and its second part would look like another row.
     text = text.replace(" ", "␣") if name in _NAMES and len(text) > 40 else text
+    # Square brackets are markup to rich. In a `Text` they are not, so a folder called `[/red]` keeps its name.
     return Text(text, style=Verdict(text).color if name == "verdict" and text in list(Verdict) else "")
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-015
-_NUMBERS = ("rows", "lag", "files", "commit")  # columns whose values stand at the right
+_NUMBERS = ("rows", "lag", "files", "commit")  # columns that are aligned right
 
 
 def show_table(
@@ -96,7 +99,8 @@ def show_table(
     names: Sequence[str],  # columns wanted, in order
     target: Console | None = None,  # standard output if none is named
 ) -> None:
-    "Rows as a table, empty columns left out."
+    "Print rows as a table, without empty columns."
+    # Most columns are usually empty, and a terminal is narrow.
     names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
@@ -110,11 +114,12 @@ def show_source_rows(
     rows: Sequence[Mapping[str, Any]],
     names: Mapping[str, str],  # all columns -> how each is called
 ) -> None:
-    "Rows of a source as a table: every column under its own name, whatever it is called; null where there is no value."
+    "Print rows of a source as a table, each column under its own name; a missing value is null."
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names.values():
         table.add_column(Text(escaped(name)), overflow="fold")
     for row in rows:
+        # A word for a missing value distinguishes it from an empty text.
         table.add_row(*[Text("null" if row[name] is None else escaped(str(row[name]))) for name in names])
     console().print(table)
 
@@ -131,7 +136,7 @@ def _turning(
     target: Console,
     doing: Callable[[], list[str]],  # what is being worked on, a line each
 ) -> Iterator[Callable[[str], None]]:
-    "Print lines above a spinner and what is being worked on, or the newest line where nothing is."
+    "Give a block a function that prints lines above a spinner with the work in progress, or with the newest line."
     newest, spinner = ["…"], Spinner("dots")
 
     def render() -> Spinner:
@@ -150,6 +155,7 @@ def _turning(
 def _log_line(text: str) -> None:
     "Print a line with its time in one piece, since two notebooks may print at once."
     now = datetime.now(timezone.utc)
+    # `print` writes a line and its end separately, and a line of another notebook may come between.
     sys.stderr.write(f"{now:%Y-%m-%dT%H:%M:%SZ} {escaped(text)}\n")
     sys.stderr.flush()
 
@@ -160,6 +166,7 @@ def events(
     doing: Callable[[], list[str]] = list,  # what is being worked on, shown on a terminal
 ) -> Iterator[Callable[[str], None]]:  # takes a line of text
     "Give a block the function that prints events."
+    # Standard output contains only the answer, so that a program can read it.
     target = console(sys.stderr)
     if quiet:
         yield lambda text: None
@@ -176,7 +183,7 @@ _TYPES = get_type_hints(Config)
 def _help(
     name: str,  # of a setting
 ) -> str:
-    "What a setting means, as a sentence of the help."
+    "A setting's meaning, as a sentence of the help."
     words = MEANING.get(name, f"folder of {FILE}").replace('; "": ', "; else ")
     return words[:1].upper() + words[1:]
 
@@ -184,7 +191,7 @@ def _help(
 def setting_option(
     name: str,  # of a setting
 ) -> OptionInfo:
-    "A setting as an option of a command that has it among its own."
+    "A setting as one of a command's own options."
     return typer.Option(help=_help(name))
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009-0
@@ -194,22 +201,26 @@ def _flag(
     default: Any = None,  # None: not given, so the file decides; `Parameter.empty`: it must be given
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
+    # A setting's old name is a flag as well, so commands from before it was renamed still run.
     flags = ["--" + each.replace("_", "-") for each in (name, *(old for old, new in OLD_NAMES.items() if new == name))]
     option = typer.Option(*flags, help=_help(name), rich_help_panel=panel)
+    # A landing may have several places, so its flag can be repeated.
     kind: Any = list[str] if name == "landing" else _TYPES[name]
+    # None means that the flag was not given, and then the file decides.
     wanted = kind if default is inspect.Parameter.empty else Optional[kind]
     annotation: Any = Annotated[wanted, option]  # made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-012-0
-Json = Annotated[bool, typer.Option("--json", help="For machines")]
-Name = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs")]
+Name = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; the table alone where one schema has it")]
 Only = Annotated[
     Optional[list[str]],
-    typer.Option("--only", metavar="TABLE", help="This table only; may be repeated"),
+    typer.Option("--only", metavar="TABLE", help="Only this table; repeat for several"),
 ]
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-014-0
+# Other errors of Python are bugs. They keep their traceback, which is needed to mend them.
 _WRONG_USE = (FileExistsError, FileNotFoundError, NotImplementedError, ValueError)  # of Python
 
 
@@ -217,7 +228,7 @@ def fail(
     error: Exception,
     code: int,  # exit code
 ) -> None:
-    "Print an error in words and exit with the code."
+    "Print an error and exit with the code."
     words = escaped((str(error) or type(error).__name__).replace("\n", " "))
     console(sys.stderr).print(Text.assemble(("error", "red"), f" {words}"))
     raise typer.Exit(code)
@@ -227,7 +238,7 @@ def typed_moment(
     text: str,  # "2026-01-01T12:00", with or without Z or an offset; "today" and "yesterday", when they began
     now: datetime | None = None,  # UTC
 ) -> tuple[datetime, str]:  # UTC; what to say about it
-    "The time that was typed. Raises `ValueError`."
+    "The moment that was typed, and a note on how it was read. Raises `ValueError`."
     days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
     if days is not None:
         day = (now or datetime.now(timezone.utc)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -237,7 +248,7 @@ def typed_moment(
     except ValueError:
         raise ValueError(f"a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not {text!r}") from None
     if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc), f"{text} names no zone and is taken as UTC"
+        return moment.replace(tzinfo=timezone.utc), f"{text} has no time zone and is taken as UTC"
     return moment.astimezone(timezone.utc), ""
 
 # %% ../../notebooks/17_cli/01_options.ipynb #2cc2aecd
@@ -253,7 +264,7 @@ def file_to_write(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #e4e65ec9
 def session(config: Config, *places: str, format: str = "parquet") -> SparkSession:
-    "The Spark that SPARK_REMOTE names, else one of our own."
+    "Connect to the Spark that SPARK_REMOTE names, else start one by the settings."
     is_remote = "SPARK_REMOTE" in os.environ  # its driver runs already
     master = None if is_remote else config.master
     conf: dict[str, object] = {} if is_remote else {"spark.driver.memory": config.driver_memory}
@@ -263,7 +274,7 @@ def session(config: Config, *places: str, format: str = "parquet") -> SparkSessi
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-015-0
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    "Turn errors that a person can understand into a line and an exit code; all others pass through."
+    "Turn errors that a person can understand into a line and an exit code; others pass through."
     try:
         yield
     except DmscdcError as error:
@@ -277,7 +288,7 @@ def _with_flags(
     function: Callable,  # the function with its own parameters, apart from `config` and `**settings`
     flags: list[inspect.Parameter],
 ) -> None:
-    "Show typer another signature: a command's own parameters, and flags."
+    "Give typer a signature with the command's own parameters and the flags."
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     shown_parameters = [
         parameter
@@ -285,20 +296,35 @@ def _with_flags(
         if parameter.name != "config" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in shown_parameters]
+    # typer makes the options of a command from its function's signature.
     setattr(command, "__signature__", inspect.Signature(own + flags))  # noqa: B010, which no type of Python has
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in own + flags}
+
+# %% ../../notebooks/17_cli/01_options.ipynb #f0110003
+def _with_schemas(config: Config, options: dict[str, Any]) -> dict[str, Any]:
+    "The options, with a schema before each table that a command is asked about. A table that is to be new has its own."
+    from dmscdc.service.status import full_name
+
+    named = dict(options)
+    if options.get("table") and not options.get("new"):
+        named["table"] = full_name(config, options["table"])
+    for several in ("only", "tables"):
+        if options.get(several):
+            named[several] = [full_name(config, name) for name in options[several]]
+    return named
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021-0
 def with_config(
     command: Callable,  # takes `config` and its own options
 ) -> Callable:  # takes its own options and the flags
-    "Give a command its checked settings as `config`, and its flags to typer."
+    "Pass a command its checked settings as `config`, and give typer a flag for each setting."
 
     @wraps(command)
     def run(**options: Any) -> None:
         with exit_codes():
             folder, settings = options.pop("folder"), {name: options.pop(name) for name in MEANING}
-            command(config=read_config(folder, **settings), **options)
+            config = read_config(folder, **settings)
+            command(config=config, **_with_schemas(config, options))
 
     _with_flags(run, command, [_flag("folder", default="."), *map(_flag, MEANING)])
     return run
@@ -307,13 +333,14 @@ def with_config(
 def setting_flags(
     command: Callable,  # takes its own options and `**settings`
 ) -> Callable:  # takes its own options and the flags
-    "Give a command that writes settings a flag for each of them."
+    "Give a command that writes settings a flag for each setting."
 
     @wraps(command)
     def run(**options: Any) -> None:
         with exit_codes():
             command(**options)
 
+    # There is no file yet that could have the settings without a default.
     needed = inspect.Parameter.empty
     _with_flags(run, command, [_flag(name, None, None if name in DEFAULTS else needed) for name in MEANING])
     return run

@@ -42,6 +42,7 @@ def show_runs(
         show_line(run.words)
         if rows := rows_shown(run.records.get("proof", {})):
             show_table(rows, _COLUMNS)
+        # A table that could not be compared has no report.
         if run.html:
             show_line(f"report: {run.html}")
 
@@ -65,21 +66,27 @@ def worst(
 def reconcile(
     config: Config,
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table, one or several")],
-    source_table: Annotated[Optional[str], typer.Option(help="As the source names it, where it differs")] = None,
+    source_table: Annotated[Optional[str], typer.Option(help="Its name in the source, if it differs")] = None,
     interval: Annotated[float, typer.Option(min=0, help="Seconds a change file takes (CdcMaxBatchInterval)")] = 60,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds after which an unexplained difference counts as one")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="Differences that are shown; the others are counted")] = 100,
-    classic: Annotated[bool, typer.Option(help="A Spark of its own for each notebook, no server")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds after which an unexplained difference counts")] = 0,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of differences shown; the others are counted")
+    ] = 100,
+    classic: Annotated[bool, typer.Option(help="Start a Spark for each notebook, without a server")] = False,
     json: Json = False,
 ) -> None:
     "Compare lake tables with their source: equal as of a position, in flight, or which keys differ and where."
     from dmscdc.service.schedule import run_proofs
 
     refs = [TableRef.parse(name) for name in tables]
-    options = {"source_table": source_table, "interval": interval, "wait": wait, "limit": limit}
+    options = {
+        "source_table": source_table and str(TableRef.parse(source_table)),
+        "interval": interval,
+        "wait": wait,
+        "limit": limit,
+    }
     if source_table and refs[1:]:
         raise ValueError("--source-table names one table, so give one TABLE")
-    source_table = source_table and str(TableRef.parse(source_table))
     runs = run_proofs(config, refs, classic=classic, say=lambda text: None, **options)
     show_json(proofs_to_json(runs)) if json else show_runs(runs)
     raise typer.Exit(worst(runs))
@@ -96,6 +103,7 @@ def proven_by_clock(
     from dmscdc.service.schedule import check_source, loaded, run_proofs, with_proofs, zone_of
 
     home = zone_of(zone)
+    # A source that cannot be used is reported now, not when the first proof is due.
     check_source(config)
     return with_proofs(action, cron, lambda: run_proofs(config, loaded(config), say=say), lambda: datetime.now(home))
 
@@ -103,6 +111,7 @@ def proven_by_clock(
 def suite_folder() -> Path:
     "The folder with the tests of all formats. Raises `SuiteMissing`."
     package = Path(dmscdc.__file__).parent
+    # A wheel has the suite inside the package, the repository beside it.
     for folder in (package / "contracts", package.parent / "tests" / "contracts"):
         if (folder / "test_tables.py").is_file():
             return folder

@@ -22,7 +22,7 @@ from ..state.registry import open_state
 __all__ = ['quarantine', 'quarantine_list', 'quarantine_show', 'quarantine_replay', 'quarantine_drop']
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #6b9c4503
-quarantine = typer.Typer(help="Rows and files that tables go on without.", no_args_is_help=True)
+quarantine = typer.Typer(help="Show, replay or drop rows and files in quarantine.", no_args_is_help=True)
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #f951c549
 def _kept(
@@ -63,7 +63,7 @@ def quarantine_list(
     config: Config,
     as_json: Json = False,
 ) -> None:
-    "The tables that lack rows."
+    "List the tables with rows in quarantine."
     rows = []
     for item in open_state(config.state, config.landing, ask=True).items():
         if aside := missing(_kept(item, config)):
@@ -82,14 +82,15 @@ def quarantine_list(
 def quarantine_show(
     config: Config,
     table: Name,
-    most: Annotated[int, typer.Option(min=1, help="Rows to show")] = 100,
+    most: Annotated[int, typer.Option(min=1, help="Maximum number of rows")] = 100,
     as_json: Json = False,
 ) -> None:
-    "The rows of a table that are put aside: file, row, reason and text. Row — is a whole file."
+    "Show the rows of a table in quarantine: file, row, reason and text. Row — is a whole file."
     rows = _rows_of(_item(table, config), config)
     if as_json:
         show_json([vars(row) for row in rows])
         return
+    # For people the first row has number 1.
     numbers = ["—" if entry.row is None else entry.row + 1 for entry in rows]
     lines = [
         {"file": entry.path, "row": number, "reason": entry.reason, "text": printable(entry.text)}
@@ -109,6 +110,7 @@ def _chosen(
     aside, name = missing(_kept(item, config)), for_shell(item.table)
     if not aside:
         raise BadSetting(f"{item.table}: nothing is put aside. Tables with rows put aside: dmscdc quarantine list")
+    # A file may be typed with its folder or without.
     matches = {file: [path for path in aside if file in (path, path.rpartition("/")[2])] for file in files}
     if odd := [file for file, paths in matches.items() if not paths]:
         examples = ", ".join(list(aside)[:5])
@@ -123,15 +125,16 @@ def _instruct(item: TableItem, config: Config, instruction: dict[str, Any], word
     show_line(f"{item.table}: {words} by the next pass: dmscdc pass --only {for_shell(item.table)}")
 
 
-_Files = Annotated[Optional[list[str]], typer.Argument(help="Files, as `quarantine show` names them; else all")]
+_Files = Annotated[Optional[list[str]], typer.Argument(help="Files, as `quarantine show` names them; default: all")]
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #83bb2986
 @quarantine.command("replay", epilog="Example: dmscdc quarantine replay sampledb.product")
 @with_config
 def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None:
-    "Apply files with rows put aside again, after a repair: each row in its own place."
+    "Apply files with rows in quarantine again after a repair, each row in its own place."
     item = _item(table, config)
     chosen = _chosen(item, config, files or [])
+    # Rows of a load come back only with a reload: there is no place between changes for them.
     changes = [path for path in chosen if not path.rpartition("/")[2].startswith(("LOAD", "SEGMENT"))]
     if loads := [path for path in chosen if path not in changes]:
         show_line(
@@ -146,7 +149,7 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
 @quarantine.command("drop", epilog="Example: dmscdc quarantine drop sampledb.product")
 @with_config
 def quarantine_drop(config: Config, table: Name, files: _Files = None) -> None:
-    "Go on without rows put aside; their list stays where it is."
+    "Drop rows in quarantine for good; their list stays."
     item = _item(table, config)
     chosen = _chosen(item, config, files or [])
     words = f"{len(chosen):,} file{'s are' if chosen[1:] else ' is'} asked about no more,"

@@ -62,6 +62,7 @@ def changes_of(
         and changes
         and not any(column in (change.step.state or {}) or column in change.key for change in changes)
     ):
+        # An empty answer would hide a mistyped column.
         raise BadKey(f"{table}: no change carries the column {column}")
     chosen = [change for change in changes if not ops or change.step.op in ops]
     chosen = [change for change in chosen if not column or any(cell.column == column for cell in change.step.cells)]
@@ -89,7 +90,7 @@ def applied_by(
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"
 _OP = "Only these operations: D, or I,U"
 _COLUMN = "Only changes that gave this column another value"
-_TOP = "Count instead: keys, or columns, the most changed first"
+_TOP = "Count the changes per key or column instead, the most changed first: keys, or columns"
 
 
 @with_config
@@ -98,15 +99,15 @@ def changes_command(
     table: Name,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes of files closed up to then")] = None,
-    between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="Both at once")] = None,
-    run: Annotated[str, typer.Option(metavar="ID", help="Only changes of the files that this run has applied")] = "",
+    between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="--since A --until B")] = None,
+    run: Annotated[str, typer.Option(metavar="ID", help="Only changes that this run applied")] = "",
     op: Annotated[str, typer.Option(help=_OP)] = "",
     column: Annotated[str, typer.Option(help=_COLUMN)] = "",
     top: Annotated[str, typer.Option(help=_TOP)] = "",
     limit: Annotated[int, typer.Option(min=0, help="Lines that are shown; 0: all")] = 20,
     json: Json = False,
 ) -> None:
-    "What changed in a table: each change with the columns that differ, in the order of the files. No Spark."
+    "Show what changed in a table: each change with the columns that differ, in file order. Starts no Spark."
     from dmscdc.history.questions import LINE, change_lines, change_plain, most_changed
     from dmscdc.history.row_page import value_text
 
@@ -143,10 +144,10 @@ def _show(
     names: tuple[str, ...],
     limit: int,
     json: bool,
-    noun: str,  # a line is
+    noun: str,  # what a line is
     number: int | None = None,  # lines there are; None: those that are given
 ) -> None:
-    "Lines as a table, and how many there are."
+    "Print lines as a table, and how many there are."
     number = len(lines) if number is None else number
     if json:
         show_json(lines)
@@ -162,7 +163,7 @@ def _show(
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #5cb69558
 def _note(words: tuple[str, ...], json: bool) -> None:
-    "What an answer lacks; beside the JSON of a program, on the other stream."
+    "Print what an answer lacks; with JSON on standard error, so that programs read JSON alone."
     for sentence in words:
         if json:
             show_line(sentence, file=sys.stderr)
@@ -183,7 +184,7 @@ def rows_with(
     return find_rows(changelog, question.key, conditions), notes(changelog, question.key)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #6bcb29d4
-_CONDITION = "name=Sample% for all that begin so, 'price >= 100', 'price = null'; several must hold at once"
+_CONDITION = "name=Sample% (a beginning), 'price >= 100', 'price = null'; all of them must hold"
 
 
 @with_config
@@ -194,7 +195,7 @@ def find_command(
     limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
     json: Json = False,
 ) -> None:
-    "Rows that fit conditions, or once did: their keys, and in which files they did. No Spark."
+    "Find rows that fit conditions, or once did: their keys, and the files in which they did. Starts no Spark."
     from dmscdc.history.questions import FOUND, conditions_of, found_lines
 
     without_pandas()
@@ -215,7 +216,7 @@ def life_of(
     question = question_of(config, table)
     if not question.key:
         raise BadKey(
-            f"{table} has no key, so no change names one of its rows. What the files say of rows with some "
+            f"{table} has no key, so no change names one of its rows. To find rows by their "
             f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'"
         )
     if set(key) != set(question.key):
@@ -230,10 +231,10 @@ def blame_command(
     conditions: Annotated[
         Optional[list[str]], typer.Argument(metavar="COLUMN=VALUE...", help="The row's whole key: id=1001")
     ] = None,
-    key: Annotated[Optional[list[str]], typer.Option(help="The same as an option")] = None,
+    key: Annotated[Optional[list[str]], typer.Option(help="The key as an option: id=1001")] = None,
     json: Json = False,
 ) -> None:
-    "For each column of a row the change that gave it its value: when, in which file and row. No Spark."
+    "Show which change gave each column of a row its value: when, in which file and row. Starts no Spark."
     from dmscdc.history.questions import BLAME, blame_lines
 
     without_pandas()
@@ -246,7 +247,7 @@ def blame_command(
     elif lines:
         show_table([{name: str(line[name]) for name in BLAME} for line in lines], BLAME)
     elif life.steps:
-        console().print(f"{table}: the row is gone; dmscdc history tells its life", markup=False)
+        console().print(f"{table}: the row no longer exists; dmscdc history shows its changes", markup=False)
     else:
         console().print(f"{table}: no file names this key", markup=False)
 
@@ -267,7 +268,7 @@ _CELLS = (  # of the notebook: what is said, and what is asked
 
 
 def _ask_all(path: Path) -> None:
-    "Execute a notebook in this Python and keep its answers; what cannot be answered says so in its cell."
+    "Execute a notebook in this Python and keep its outputs, errors included."
     import nbformat
     from nbclient import NotebookClient
 
@@ -302,10 +303,10 @@ def lake_notebook(
 @with_config
 def lab_command(
     config: Config,
-    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table; else the first")] = "",
-    open: Annotated[bool, typer.Option("--open/--no-open", help="Open it, or only write it")] = True,
+    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="schema.table; default: the first")] = "",
+    open: Annotated[bool, typer.Option("--open/--no-open", help="Open the notebook, or only write it")] = True,
 ) -> None:
-    "JupyterLab on this lake: a notebook for a table, with the first questions asked."
+    "Open JupyterLab with a notebook that has asked a table the first questions."
     from importlib.util import find_spec
 
     from dmscdc.landing.files import TableRef
@@ -319,6 +320,7 @@ def lab_command(
     if open and find_spec("jupyterlab") is None:
         raise ConfigError("JupyterLab is not installed: pip install 'dmscdc[lab]'")
     path = Path(config.folder, f"{table}.ipynb")
+    # An existing notebook may have somebody's work in it.
     if not path.exists():
         show_line(f"writing {path}, and asking its first questions")
         lake_notebook(config, table)
@@ -329,6 +331,7 @@ def lab_command(
     if os.geteuid() == 0:
         show_line("you are root, so JupyterLab is started with --allow-root: what its notebooks do, root does")
         options = ["--allow-root"]
+    # JupyterLab shows the folder in which it starts, and takes the place of this process.
     os.chdir(config.folder)
     start = own_python("from jupyterlab.labapp import main; sys.exit(main())", *options, f"./{path.name}")
     os.execv(sys.executable, start)

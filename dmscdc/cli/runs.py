@@ -24,7 +24,7 @@ from ..service.config import Config
 __all__ = ['kept', 'LISTED', 'runs_list', 'find_run', 'runs_show', 'runs_html']
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-005
-kept = typer.Typer(help="Kept runs.", no_args_is_help=True)
+kept = typer.Typer(help="List kept runs, show one, or make their pages again.", no_args_is_help=True)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-011
 LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
@@ -33,7 +33,7 @@ LISTED = ["run", "job", "table", "start", "verdict", "cause", "files", "words"]
 def _begin_of(
     time: str,  # a time, a day, a month or a year
 ) -> str:  # UTC, as the run log writes it
-    "Where it begins. Raises `ValueError`."
+    "The moment at which it begins. Raises `ValueError`."
     missing = {4: "-01-01", 7: "-01"}.get(len(time), "")
     return f"{typed_moment(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
 
@@ -48,8 +48,10 @@ def _chosen(
     if verdict not in (None, *ENDS):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(ENDS)}")
     since = since and _begin_of(since)
+    # The log is read from its end, since after a year of hourly passes its first lines are rarely needed.
     lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
     fitting = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
+    # A line is written when its run ends, so starts are in no order.
     return (line for line in fitting if not since or line["start"] >= since)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #d5432952
@@ -57,13 +59,13 @@ def _chosen(
 @with_config
 def runs_list(
     config: Config,
-    table: Optional[str] = typer.Option(None, help="Of this table only"),
-    verdict: Optional[str] = typer.Option(None, help="Only those that ended so, e.g. failed"),
-    since: Optional[str] = typer.Option(None, help="Only those that began then or later, UTC, e.g. 2018-12-13T10"),
-    most: int = typer.Option(20, min=1, help="At most so many, the newest"),
+    table: Optional[str] = typer.Option(None, help="Only runs of this table"),
+    verdict: Optional[str] = typer.Option(None, help="Only runs with this verdict, e.g. failed"),
+    since: Optional[str] = typer.Option(None, help="Only runs that began then or later, UTC, e.g. 2018-12-13T10"),
+    most: int = typer.Option(20, min=1, help="Maximum number of runs"),
     json: Json = False,
 ) -> None:
-    "The newest runs."
+    "List the newest runs."
     lines = list(islice(_chosen(config, table, verdict, since), most))[::-1]
     if json:
         show_json(lines)
@@ -85,6 +87,7 @@ def find_run(
             continue
         if line.get("notebook"):
             return line
+        # A pass has a line in the run log, but no notebook.
         if line.get("job") == "pass":
             raise BadSetting(f"{line['run']} is a pass, which keeps no report; its runs do: dmscdc runs list")
     raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
@@ -100,7 +103,7 @@ def runs_show(
     id: _RunId,
     json: Json = False,
 ) -> None:
-    "What a run recorded."
+    "Show what a run recorded."
     line = find_run(config, id)
     if json:
         show_json({**line, "records": records(open_run_store(config.runs).get(line["notebook"]))})
@@ -116,6 +119,7 @@ def _remade(
     "Make a run's page again."
     with borrowed(open_run_store(config.runs), name) as notebook:
         page = report_html(notebook)
+    # Only the page is written: the notebook is the record and never changes.
     return open_run_store(config.runs).publish(str(Path(name).with_suffix(".html")), lambda: page)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #45914663
@@ -135,10 +139,10 @@ def _known_tables(
 @with_config
 def runs_html(
     config: Config,
-    id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; all pages without one"),
-    reports: bool = typer.Option(False, "--reports", help="With the pages of all runs"),
+    id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; default: all pages"),
+    reports: bool = typer.Option(False, "--reports", help="Also make the pages of all runs again"),
 ) -> None:
-    "Make a run's page again from its notebook, or the front page and all tables' from the run log."
+    "Make a run's page again from its notebook, or the front page and the tables' pages from the run log."
     if id is not None:
         show_line(_remade(config, find_run(config, id)["notebook"]))
         return
@@ -146,6 +150,7 @@ def runs_html(
         if line.get("notebook"):
             try:
                 _remade(config, line["notebook"])
+            # `maintain runs` removes the notebooks of old runs; their lines stay.
             except FileNotFoundError as error:
                 show_line(error)
     show_line(write_front_page(config.runs, _known_tables(config), afresh=True, keep=config.keep))

@@ -25,6 +25,7 @@ def _kinesis(stream: str) -> Any:
 
     try:
         client = client_of(stream)
+        # A stream that does not exist or cannot be read is wrong use, reported before anything starts.
         client.describe_stream_summary(StreamName=stream)
         return client
     except DmscdcError:
@@ -42,11 +43,11 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 # %% ../../notebooks/17_cli/08_stream.ipynb #fc70ce7c
-_METADATA = "What else of a record becomes a column: eventName,eventID,userIdentity,…"
+_METADATA = "Further fields of a record that become columns: eventName,eventID,userIdentity,…"
 _STREAM = "The Kinesis stream; dynamodb:TABLE for a table's own stream"
-_FETCH = "Who reads the shards: here, spark (a task for each), or auto: Spark where they are many"
-_KEEP = "Days of applied change files that stay in the landing, at least 3; 0: all stay"
-_LOAD = "What the table held before the stream, loaded once: dynamodb:TABLE, or the folder of an export"
+_FETCH = "Where shards are read: here, spark (one task each), or auto: Spark if there are many"
+_KEEP = "Days to keep applied change files in the landing, at least 3; 0: keep all"
+_LOAD = "Contents before the stream, loaded once: dynamodb:TABLE, or the folder of an export"
 _START = "Where the first window begins: trim_horizon, latest or a time"
 
 
@@ -54,19 +55,19 @@ _START = "Where the first window begins: trim_horizon, latest or a time"
 def stream_command(
     config: Config,
     stream: Annotated[str, typer.Option("--stream", help=_STREAM)],
-    table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
-    key: Annotated[str, typer.Option(help="The key; records of DynamoDB name theirs: id,line")] = "",
-    partition: Annotated[str, typer.Option(help="What lays out a new table: right(id,1)")] = "",
-    source_table: Annotated[str, typer.Option(help="The table that records name, where there are several")] = "",
+    lake_table: Annotated[str, typer.Option("--table", help="The lake's table: schema.table")],
+    key: Annotated[str, typer.Option(help="The key, like id,line; DynamoDB records name it")] = "",
+    partition: Annotated[str, typer.Option(help="Partition of a new table: right(id,1)")] = "",
+    source_table: Annotated[str, typer.Option(help="The table's name in the records, if they name several")] = "",
     metadata: Annotated[Optional[str], typer.Option(help=_METADATA)] = None,
     load: Annotated[str, typer.Option(help=_LOAD)] = "",
     start: Annotated[str, typer.Option(help=_START)] = "trim_horizon",
     keep_days: Annotated[float, typer.Option(help=_KEEP)] = 0.0,
     fetch: Annotated[str, typer.Option(help=_FETCH)] = "auto",
-    drain: Annotated[bool, typer.Option("--drain", help="End where the stream holds no more now")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop at the end of the stream")] = False,
     every: Annotated[float, typer.Option(min=0.0, help="Seconds from one round to the next")] = 100.0,
 ) -> None:
-    """Follow the changes of a DynamoDB table: read what its Kinesis stream holds, stage it, apply it.
+    """Follow a DynamoDB table: read the changes in its Kinesis stream, stage them, apply them.
 
     Exit codes: 0 stopped or drained, 1 a window could not be read or applied, 2 wrong use, 3 a person must look,
     4 another process is at work."""
@@ -84,6 +85,7 @@ def stream_command(
     }
     options |= {"source": source_table, "metadata": None if metadata is None else _names(metadata)}
     options |= {"load": load, "days": keep_days, "fetch": fetch}
+    # The first signal lets the current round end. A second one interrupts it, and the next start finishes it.
     with events() as say, stop_signals(stop, hard, say):
-        done = follow_stream(config, stream, table, say=say, stop=stop, hard=hard, **options)
+        done = follow_stream(config, stream, lake_table, say=say, stop=stop, hard=hard, **options)
     raise typer.Exit(Verdict(done.verdict).exit_code)

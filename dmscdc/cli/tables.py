@@ -36,7 +36,9 @@ __all__ = ['tables', 'LISTED', 'BEFORE', 'NEW', 'CHANGES', 'table_list', 'of_del
            'table_migrate', 'table_rebuild', 'table_forget', 'table_init']
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-005
-tables = typer.Typer(help="Settings of tables, and instructions for their next pass.", no_args_is_help=True)
+tables = typer.Typer(
+    help="Change settings of tables, and leave instructions for their next pass.", no_args_is_help=True
+)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-009
 def _settings_of(
@@ -76,7 +78,7 @@ def table_list(
     config: Config,
     json: Json = False,
 ) -> None:
-    "Settings of all tables."
+    "List the settings of all tables."
     state = open_state(config.state, config.landing, ask=True)
     rows = [_settings_of(item) for item in state.items()]
     if json:
@@ -121,18 +123,21 @@ def _columns_of(
 
     how = options_from(item.columns, item.csv)
     added = (*how.more, how.timestamp)
+    # A definition has all columns, so no file has to be read.
     if item.columns:
         return {*added, *(column.name for _, columns in (("", how.columns), *how.versions) for column in columns)}
     try:
         place = config.landing
         changelog = open_changelog(place, item.table, archive=config.archive, position=item.position, csv=how)
         carried: set[str] = set()
+        # The load often has all columns, and then no change file is opened.
         for files in (changelog.load, changelog.changes):
             with ThreadPoolExecutor(16) as pool:
                 carried.update(*pool.map(names_in, [changelog.urls[file.path] for file in files]))
             if needed <= carried:
                 break
     except (NoPast, LandingEmpty, Refused, OSError, UnicodeDecodeError, pa.ArrowException):
+        # A file that cannot be read may have any column, so none is reported as missing.
         return set()
     return carried - {"Op"}
 
@@ -149,6 +154,7 @@ def _check_known(
         tables = sorted({*landing.tables(), *(entry.table for entry in state.items())})
     except LandingEmpty:  # a landing that cannot be read says nothing
         return
+    # With a mistyped name a pass would wait forever for a table that does not exist.
     if tables and table not in tables:
         close = get_close_matches(str(table), map(str, tables), n=1)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {some(map(str, tables))}."
@@ -157,6 +163,7 @@ def _check_known(
             "If DMS is to write it later, add --new"
         )
     chosen = dict.fromkeys(names)
+    # A mistyped column would refuse the first load, long after this command.
     columns = _columns_of(config, item, {*chosen}) if chosen and table in tables else set()
     if missing := [name for name in chosen if columns and name not in columns]:
         raise BadSetting(
@@ -179,16 +186,19 @@ def _beware(
         folders, rows = folders_in(landing, item.table, files[-1], item.partition) if files else (0, 0)
     except (OSError, ValueError, LookupError):  # a file that cannot be read, or lacks the column, says nothing
         return ""
+    # Only the newest file is read; the rows of the others are estimated from their sizes.
     rows = rows * sum(file.size for file in files) // files[-1].size if files else 0
+    # Too many folders cost minutes in each pass, and changing them later needs a reload.
     if not is_too_fine(folders, rows):
         return ""
     return (
-        f"Beware: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
-        f"for {folders:,} folders, so that one holds about {average(rows, folders)} rows on average, or fewer. "
+        f"Warning: the partition {','.join(item.partition)} makes many small files. {files[-1].path} alone has rows "
+        f"for {folders:,} folders, about {average(rows, folders)} rows each or fewer. "
         f"{coarser(item.table)}"
     )
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #0d1e7ed5
+# Changing the setting leaves rows that were deleted earlier as they are.
 BEFORE = {  # what becomes of rows that were deleted before, by what deletes do from now on
     "soft": "Rows deleted from now on stay, marked. Those deleted before are not in the lake; to get them, marked",
     "hard": "Rows deleted from now on go. Those deleted before stay in the lake, marked with Op D; to remove them",
@@ -218,14 +228,15 @@ def of_lake(
         has_load = bool(open_landing(config.landing).files(item.table, item.position).load)
     except Exception:  # plan and pass say what is wrong with the lake
         return ""
+    # Rows in the lake were written with the old key or partition, so new changes would not fit them.
     words = set_otherwise(item.table, head, item.key, item.partition, has_load, item.op_column)
     return words and f"Nothing more is applied: {words}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-013
-_ACTIVE = "Passes load it, or pass it by"
-NEW = "The table, or a column named here, is not in the landing yet"
+_ACTIVE = "Load it in passes, or skip it"
+NEW = "Accept a table or column that is not in the landing yet"
 _CSV = (
-    "How its files are written: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  "
+    "Format of its CSV files: delimiter=;  quote=  nulls=NULL  header=true  timestamp=NAME  more=a,b  "
     "marker=TEXT (CsvNoSupValue)  inserts=true (change files have no Op: CdcInsertsOnly)  usual="
 )
 
@@ -233,7 +244,7 @@ _CSV = (
 def _csv_settings(
     pairs: list[str],  # NAME=VALUE, as typed
 ) -> dict[str, Any]:
-    "What a person sets of the way CSV files are written. Raises `BadSetting`."
+    "The typed CSV settings by name. Raises `BadSetting`."
     from dmscdc.changes.options import checked_settings
 
     words = {"true": True, "false": False}
@@ -253,23 +264,26 @@ def _csv_settings(
         "more": lambda text: text.split(",") if text else [],
         "header": words.get,
         "inserts": words.get,
+        # A tab is hard to type in a shell, so it may be written \t.
         "delimiter": lambda text: {r"\t": "\t"}.get(text, text),
     }
     checked_settings(read := {name: values.get(name, str)(text) for name, text in typed.items()})
     return read
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #2ff02ac7
-_LAYOUT = "Columns that lay out the lake: a,b; also right(id,1), left(a,2), substring(a,-2,1), date(a), year(a)"
-_POLICY = "evolve: take other columns; strict: refuse them; keep: leave new ones out"
-_GONE = "Its files are gone, or Op T says TRUNCATE: stop: a person must look; keep: it stays; empty: it loses all rows"
-_RELOAD = "A new load: replace: the table is written anew; difference: only the rows that differ"
-_DOUBLES = "No key: inserts just after the load that are equal to rows of it: keep both, or drop (put aside)"
-_UNAVAILABLE = "keep:a,b or keep:*: in updates, a null there means that the log had no value; null: it is a value"
-_BAD = "stop: rows that cannot be applied refuse their batch; aside: see dmscdc quarantine"
+_LAYOUT = "Partition of the lake table: a,b; also right(id,1), left(a,2), substring(a,-2,1), date(a), year(a)"
+_POLICY = "When columns change: evolve accepts them, strict refuses them, keep ignores new ones"
+_GONE = (
+    "When its files are gone, or Op T reports a truncate: stop asks a person, keep keeps its rows, empty removes them"
+)
+_RELOAD = "On a new load: replace rewrites the table, difference writes only the rows that differ"
+_DOUBLES = "Without a key: keep inserts right after the load that equal its rows, or drop them (quarantine)"
+_UNAVAILABLE = "keep:a,b or keep:*: a null there in an update means that the log had no value; null: it is a value"
+_BAD = "Rows that cannot be applied: stop refuses their batch, aside quarantines them"
 
 
 def _unavailable(text: str) -> list[str]:
-    "The columns in which a null of an update is no value. Raises `BadSetting`."
+    "The columns in which an update's null is not a value. Raises `BadSetting`."
     way, _, names = text.partition(":")
     columns = [name.strip() for name in names.split(",") if name.strip()]
     if text != "null" and (way != "keep" or not columns):
@@ -282,16 +296,17 @@ def _merged_csv(
     pairs: list[str] | None,  # NAME=VALUE, as typed
     unavailable: str | None,  # as typed
 ) -> dict[str, Any]:
-    "What is set of the way files are written, with what was set before."
+    "The CSV settings that were typed, merged with those set before. Raises `BadSetting`."
     merged = dict(item.csv) if item else {}
     if unavailable is not None:
         merged["unavailable"] = _unavailable(unavailable)
     if pairs and not (typed := _csv_settings(pairs)):  # as usual
+        # `usual` resets how files are written, and leaves what is known of their columns.
         return {name: merged[name] for name in ("versions", "unavailable", "renamed") if name in merged}
     return {**merged, **(typed if pairs else {})}
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #4e6361ca
-_SUGGESTED = "Show the keys that the data suggests, of TABLE or of all tables that wait for one; --yes sets them"
+_SUGGESTED = "Show the suggested key of TABLE, or of all tables that wait for a key; --yes sets them"
 
 
 def _set_suggested(
@@ -299,7 +314,7 @@ def _set_suggested(
     table: str | None,  # schema.table; None: every table
     yes: bool,  # set them; else only show
 ) -> None:
-    "Show the suggested keys and what they rest on, and set them. Raises `UnknownTable`."
+    "Show the suggested keys and the reason for each, and set them if asked to. Raises `UnknownTable`."
     from dmscdc.service.status import read_statuses
 
     waiting = [one for one in read_statuses(config, [table] if table else ()) if one.state == "waiting"]
@@ -328,9 +343,9 @@ def table_set(
     suggested: Annotated[bool, typer.Option("--suggested", help=_SUGGESTED)] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Set the suggested keys")] = False,
     key: Annotated[Optional[str], typer.Option(help="Columns that identify a row: a,b")] = None,
-    insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: rows are only added")] = False,
+    insert_only: Annotated[bool, typer.Option("--insert-only", help="No key: only add rows")] = False,
     partition: Annotated[Optional[str], typer.Option(help=_LAYOUT)] = None,
-    delete: Annotated[Optional[str], typer.Option(help="hard: the row goes; soft: it stays, marked")] = None,
+    delete: Annotated[Optional[str], typer.Option(help="hard: remove the row; soft: keep it, marked")] = None,
     bad_rows: Annotated[Optional[str], typer.Option(help=_BAD)] = None,
     schema_policy: Annotated[Optional[str], typer.Option(help=_POLICY)] = None,
     when_gone: Annotated[Optional[str], typer.Option(help=_GONE)] = None,
@@ -341,7 +356,7 @@ def table_set(
     csv: Annotated[Optional[list[str]], typer.Option(help=_CSV)] = None,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
-    "Set key, partition and the rest; with --new also before the table was ever seen."
+    "Change a table's settings, such as its key; with --new also before its first file."
     from dmscdc.spark.formats import check_format
 
     others = (key, partition, delete, bad_rows, schema_policy, when_gone, reload, duplicates, active, unavailable, csv)
@@ -377,18 +392,19 @@ def table_set(
         show_line(words)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #352e587f
-_DDL = "A file with the create table of the table, as the source's tools print it"
-_LIST = 'A file with a list: ["id int", "price decimal(10,2)"]'
+_DDL = "File with the table's create table, as the source's tools print it"
+_LIST = 'File with a list: ["id int", "price decimal(10,2)"]'
 _SOURCE = "Read the catalogue of the source (--source)"
-_DIALECT = "Of the create table, where its words do not tell: mysql, postgresql, oracle, sqlserver"
+_DIALECT = "SQL dialect of the create table, if unclear: mysql, postgresql, oracle, sqlserver"
 _SINCE = "The first change file with these columns; load: all files have them"
-_TABLE = "schema.table; without one --ddl sets every table of the landing that its file creates"
+_TABLE = "schema.table; if left out, --ddl sets all tables of the landing that its file creates"
 
 
 def _text_of(file: str) -> str:
     "The text of a person's file. Raises `BadSetting`."
     path = Path(file)
     try:
+        # Some editors begin a file with a byte order mark.
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -415,7 +431,7 @@ def _definition_from(
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #821b251e
 def _versions_of(item: TableItem) -> list[tuple[str, Any]]:
-    "Every version of a table's definition: its first change file, empty for the load; its columns."
+    "Each version of a table's definition: its first change file, empty for the load, and its columns."
     return [("", item.columns), *map(tuple, item.csv.get("versions", []))] if item.columns else []
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #6ab13868
@@ -425,7 +441,7 @@ def _set_columns(
     definition: Definition,
     since: str,
 ) -> None:
-    "Keep a definition; its key becomes the table's, if it has none. Raises `BadSetting`."
+    "Store a definition; its key becomes the table's key, if the table has none. Raises `BadSetting`."
     from dmscdc.changes.definition import with_version
 
     before = state.get(table) or TableItem(table)
@@ -433,6 +449,7 @@ def _set_columns(
     initial, *later = with_version(table, _versions_of(before), named, since, before.position is not None)
     csv = {name: value for name, value in before.csv.items() if name != "versions"}
     csv |= {"versions": [[start, [list(column) for column in columns]] for start, columns in later]} if later else {}
+    # A key that a person has set is not replaced by one of the definition.
     key = {} if before.key or before.insert_only or not definition.key else {"key": definition.key}
     state.put_settings(table, columns=initial[1], csv=csv, **key)
     if definition.dialect:  # types of a source, not a list of ours
@@ -462,7 +479,7 @@ def _set_all(
     dialect: str,
     since: str,
 ) -> None:
-    "Set the columns of every known table that the file creates; the others are named."
+    "Set the columns of every known table that the file creates, and name the others. Raises `BadSetting`."
     from dmscdc.changes.definition import defines, read_ddl, tables_in
 
     named, tables = tables_in(text), _known_tables(config, state)
@@ -477,7 +494,7 @@ def _set_all(
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #d1a1ec70
 def _dialect_of(source: str) -> str:
-    "The database that the settings name, where a create table may be of it; else empty."
+    "The SQL dialect of the source in the settings; empty where it is not known."
     scheme = source.partition(":")[0].partition("+")[0]
     return scheme if scheme in ("mysql", "mariadb", "postgres", "postgresql") else ""
 
@@ -495,7 +512,7 @@ def table_columns(
     clear: Annotated[bool, typer.Option("--clear", help="Forget the columns")] = False,
     new: Annotated[bool, typer.Option("--new", help=NEW)] = False,
 ) -> None:
-    "The columns of a table of CSV files: show them, or set them from a create table, a list or the source."
+    "Show the columns of a CSV table, or set them from a create table, a list or the source."
     if (ways := sum(map(bool, (ddl, listed, from_source, clear)))) > 1:
         raise BadSetting(
             "--ddl, --json, --from-source and --clear exclude each other: "
@@ -527,12 +544,13 @@ def _instruct(
     instruction: dict[str, Any],  # with its `kind`
 ) -> None:
     "Leave an instruction for the next pass, and print it."
+    # Acting at once would race with a running pass, so the next pass does it.
     item = open_state(config.state, config.landing).instruct(TableRef.parse(table), instruction)
     kind = instruction["kind"]
     show_line(f"{item.table}: {kind} is carried out by the next pass: dmscdc pass --only {for_shell(item.table)}")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-024
-CHANGES = "Apply all change files on top of the load, or leave out those before it; else as this load had them"
+CHANGES = "Apply all change files on top of the load, or skip those before it; default: as this load did"
 
 
 @tables.command("rewind", epilog="Example: dmscdc table rewind sampledb.product --reload")
@@ -540,11 +558,12 @@ CHANGES = "Apply all change files on top of the load, or leave out those before 
 def table_rewind(
     config: Config,
     table: Name,
-    to: Annotated[Optional[str], typer.Option(help="Apply this change file and all after it again")] = None,
-    reload: Annotated[bool, typer.Option("--reload", help="Replace the table by its load set")] = False,
+    to: Annotated[Optional[str], typer.Option(help="Apply this change file and all later ones again")] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Replace the table with its load")] = False,
     changes: Annotated[Optional[bool], typer.Option("--keep-changes/--supersede", help=CHANGES)] = None,
 ) -> None:
-    "Go back: to a change file, or to the load set."
+    "Process all files again, from a given change file or from the load."
+    # There is no default, because both ways rewrite data.
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
     which = {None: Reload.KEEP, True: Reload.ALL, False: Reload.SUPERSEDE}[changes]
@@ -567,12 +586,13 @@ def rename_column(
     old: str,
     new: str,
 ) -> dict[str, Any]:  # settings
-    "What is set when a column has got another name. Raises `BadSetting`."
+    "The settings after a column was renamed. Raises `BadSetting`."
     if missing := [name for name in (old, new) if carried and name not in carried]:
         raise BadSetting(f"{item.table} has no column {missing[0]}; its files have {', '.join(sorted(carried))}")
     if old == new:
         raise BadSetting(f"{item.table}: column {old} has this name already")
     csv = {**item.csv, "renamed": [*item.csv.get("renamed", ()), old, new]}
+    # Key and partition are looked up by the names of today.
     layout = {"key": _renamed_key(item.key, old, new), "partition": _renamed_key(item.partition, old, new)}
     return {"csv": csv, **{name: names for name, names in layout.items() if names}}
 
@@ -580,7 +600,7 @@ def rename_column(
 def undo_renaming(
     item: TableItem,
 ) -> dict[str, Any]:  # settings
-    "What is set when the last renaming is taken back. Raises `BadSetting`."
+    "The settings after the last renaming is taken back. Raises `BadSetting`."
     *earlier, old, new = item.csv.get("renamed") or ("", "")
     if not new:
         raise BadSetting(f"{item.table}: no column has been renamed")
@@ -597,7 +617,7 @@ def table_rename(
     new: Annotated[str, typer.Argument(help="Its name in newer ones")] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Take back the last renaming")] = False,
 ) -> None:
-    "The source has renamed a column: read all files with its new name, and load the table again."
+    "Read all files with the new name of a column that the source has renamed, and reload the table."
     from dmscdc.changes.schema import wider
     from dmscdc.lake.table import open_lake
     from dmscdc.scd2.plan import type2_table
@@ -609,6 +629,7 @@ def table_rename(
     _check_known(config, state, item)
     head = open_lake(item, config.lake, config.catalog).head()
     types = {column.name: column.type for column in head.schema} if head else {}
+    # If the lake has both columns, a renaming merges them, so their types must fit.
     if not undo and {old, new} <= set(types) and not wider(types[old], types[new]):
         raise BadSetting(f"{ref}: {old} is {types[old]} and {new} is {types[new]}, so they are two columns")
     changed = undo_renaming(item) if undo else rename_column(item, _columns_of(config, item, {old, new}), old, new)
@@ -616,6 +637,7 @@ def table_rename(
     pairs = changed["csv"]["renamed"]
     sentences = [f"{before} is read as {after}" for before, after in zip(pairs[::2], pairs[1::2])]
     show_line(f"{ref}: {'; '.join(sentences) or 'every column is read under the name that its file has'}")
+    # In the lake the new column is null in all rows that have not changed since, until the table is reloaded.
     if item.commit:
         _instruct(config, table, {"kind": Instruct.RELOAD, "changes": Reload.KEEP})
     if open_lake(replace(item, table=type2_table(ref), folder=""), config.lake, config.catalog).head():
@@ -629,7 +651,7 @@ def table_replay(
     table: Name,
     files: Annotated[list[str], typer.Argument(help="Change files")],
 ) -> None:
-    "Apply change files again, and what follows them for their keys."
+    "Apply change files again, with all later changes of the same keys."
     _instruct(config, table, {"kind": Instruct.REPLAY, "files": files})
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #b716b2e0
@@ -639,7 +661,7 @@ def table_accept(
     config: Config,
     table: Name,
 ) -> None:
-    "Say that what is asked about is right as it is."
+    "Confirm that a table is right as it is, when a plan asks about it."
     _instruct(config, table, {"kind": Instruct.ACCEPT})
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #21e9f50e
@@ -649,7 +671,7 @@ def table_migrate(
     config: Config,
     table: Name,
 ) -> None:
-    "Move a table to the format, without its source; the old table's files are removed."
+    "Convert a lake table to the format of the settings, without its source, and remove its old files."
     from dmscdc.load.migrate import migrate
 
     places, spark = (config.landing, config.lake, config.state), lambda name: session(config, format=name)
@@ -675,6 +697,7 @@ def _check_there(
 
     tables = _known_tables(config, state) if named else []
     for table in named:
+        # If the state was lost, perhaps only the lake still has the table.
         item = TableItem(table, format=config.format)
         if table in tables or open_lake(item, config.lake, config.catalog).head():
             continue
@@ -689,20 +712,22 @@ def _take_back(
     landing: Landing,
     named: bool,  # a person has named this table
 ) -> str:  # why a person must look; "" if nobody needs to
-    "Set the state back to what the lake holds, if it holds anything and somebody has named the table."
+    "Set the state back to the lake's newest commit, if there is one and a person has named the table."
+    # Going back forgets commits that the state has, so a person has to name the table.
     if not now.lost or not (now.head and named):
         return now.lost
     table, position = now.item.table, Position.from_json(now.head.position)
     landed = {file.path for file in landing.files(table).changes}
     known = now.item.position.window if now.item.position else ()
+    # The next pass applies these files again, so they must still be in the landing.
     missing = [path for path, _ in known if change_order(path) > change_order(position.last)]
     missing = [path for path in missing if path not in landed]
     state.save_position(table, position, now.head.number, now.item.commit)
     if not missing:
         return ""
     return (
-        f"goes on from commit {now.head.number}, {position}. {some(missing)} had been applied after it and lies in the "
-        "landing no more: bring it back before the next pass, or reload: "
+        f"continues from commit {now.head.number}, {position}. {some(missing)} was applied after it and is no "
+        "longer in the landing: restore it before the next pass, or reload: "
         f"dmscdc table rewind {for_shell(table)} --reload"
     )
 
@@ -713,7 +738,7 @@ def table_rebuild(
     config: Config,
     only: Only = None,
 ) -> None:
-    "Positions out of the lake, for a state or a lake that was lost or restored."
+    "Restore positions from the lake, after the state or the lake was lost or restored."
     from dmscdc.load.table_state import load_state
 
     state, unsure = open_state(config.state, config.landing), False
@@ -723,7 +748,7 @@ def table_rebuild(
         for number, draft in state.decided(table):
             if is_lost(number, draft):
                 state.forget(table, draft)
-                show_line(f"{table}: commit {number} was decided and is nowhere, {draft} neither: forgotten")
+                show_line(f"{table}: commit {number} was decided and does not exist, nor does {draft}: forgotten")
         now = load_state(state, table, config.lake, catalog=config.catalog)
         if note := _take_back(state, now, open_landing(config.landing), bool(only)):
             unsure = True
@@ -757,6 +782,7 @@ def table_forget(
 def table_init(
     config: Config,
 ) -> None:
-    "Make the state where it is missing: in DynamoDB paid by request, with recovery to a point in time."
+    "Create the state if it is missing; in DynamoDB with on-demand billing and point-in-time recovery."
+    # A table in DynamoDB costs money and needs permissions, so only this command creates one.
     number = len(open_state(config.state, config.landing, create=True).items())
-    show_line(f"{config.state} is ready and knows {number:,} table{'s' * (number != 1)}")
+    show_line(f"{config.state} is ready, with {number:,} table{'s' * (number != 1)}")

@@ -16,18 +16,18 @@ from .options import exit_codes, show_line
 __all__ = ['templates_command']
 
 # %% ../../notebooks/17_cli/10_templates.ipynb #efcfe048
-_PYTHON = "Of the archive, where it is not that of Glue: 3.13 on Glue 6.0; 3.11 on Glue 5.1, which writes Hudi"
+_PYTHON = "Python of the archive, if not Glue's: 3.13 on Glue 6.0; 3.11 on Glue 5.1, which writes Hudi"
 
 
 def templates_command(
-    out: Annotated[Path, typer.Option(help="Folder of the files; those of before are written over")],
+    out: Annotated[Path, typer.Option(help="Folder for the files; earlier ones are overwritten")],
     environment: Annotated[
-        str, typer.Option(help="A wheel of dmscdc, or dmscdc==VERSION: the archive of the jobs' Python is made, too")
+        str, typer.Option(help="Also make the archive of the jobs' Python, from a wheel of dmscdc or dmscdc==VERSION")
     ] = "",
     python: Annotated[str, typer.Option(help=_PYTHON)] = "",
-    format: Annotated[str, typer.Option(help="Of the lake; a stream into hudi has another archive")] = "parquet",
+    format: Annotated[str, typer.Option(help="Lake format; a stream into hudi needs another archive")] = "parquet",
 ) -> None:
-    "CloudFormation templates: what is shared, a source by DMS, a sample database, a stream; with a page that leads."
+    "Write CloudFormation templates for shared parts, a DMS source, a sample database and a stream, with a guide."
     from dmscdc.deploy.environment import write_environment
     from dmscdc.deploy.files import write_templates
     from dmscdc.errors import BadSetting

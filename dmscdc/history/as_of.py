@@ -65,6 +65,7 @@ def _digits_time(
 ) -> SparkColumn:
     "The time in the first digits; null for no time."
     digits = rf"^(\d{{4}})(\d\d)(\d\d)-?(\d\d)(\d\d)(\d\d){ending}$"
+    # Digits that are no day of the calendar give null, not an error.
     return F.try_to_timestamp(F.regexp_replace(text, digits, "$1-$2-$3 $4:$5:$6.$7"))
 
 # %% ../../notebooks/10_history/09_as_of.ipynb #cell-027
@@ -135,6 +136,7 @@ def _with_images(
     steps = F.when(is_load | (F.col(OP) == "I"), F.array(comes))
     steps = steps.when(has_images & (F.col(OP) == "D"), F.array(leaves))
     steps = steps.when(has_images & (F.col(OP) == "U"), F.array(replaced, comes))
+    # The name of a load file ends with the load's number here, not in the listing.
     path = F.regexp_replace(FILE, "#[0-9]+$", "")
     moves = rows.join(F.broadcast(numbers), F.when(is_load, path).otherwise(F.col(FILE)) == F.col("path"))
     names = [*[quoted(column.name) for column in files.schema], FILE, ROW]
@@ -144,7 +146,7 @@ def _with_images(
     equal = Window.partitionBy(value)
     in_turn = equal.orderBy("_cdc_number", ROW, step)
     moves = moves.withColumn("_cdc_many", F.sum(step).over(in_turn))
-    # the balance of equal rows falls below zero by as many as met none
+    # The balance of equal rows falls below zero by as many as met none.
     least = F.min("_cdc_many")
     missed = F.greatest(F.lit(0), -least.over(equal))
     moves = moves.withColumn("_cdc_taken", F.sum(F.when(step < 0, 1).otherwise(0)).over(equal) - missed)

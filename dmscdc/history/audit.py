@@ -122,11 +122,13 @@ def lake_rows_in(
     index: KeyIndex,  # of the key columns that are in the files
 ) -> list[LakeRow]:
     "The rows of the key in one file of the lake, with the values of its partition. Raises `LakeDamaged`."
+    # Partition columns are in the folder's name, not in the file.
     stored_key = {name: value for name, value in key.items() if name not in file.values}
     raw = RawFile(file.url, WHOLE + 1, 0.0)  # opened where it lies, not fetched whole
     with lake_damage():
         hits = look_up(index, raw, file.url, Query(index.columns, [stored_key])) if stored_key else []
         stats = index.get(raw)
+        # A file with another number of rows than its table names was damaged or replaced.
         if file.rows is not None and stats and stats.kinds:
             check_rows(file.url, sum(group.rows for group in stats.groups), file.rows)
     partition = {name: partition_value(text, kinds[name]) for name, text in file.values.items()}
@@ -150,7 +152,7 @@ def lake_rows(
         return head, []
     if plain is None:
         return head, _rows_by_spark(table, spark(), stored_key) if spark else None
-    # the journal knows the bounds of each file: others are not opened
+    # The journal knows the bounds of each file: others are not opened.
     files = [file for file in plain[1] if may_hold(file, kinds, stored_key)]
     index = KeyIndex([name for name in key if name not in head.partition])
     return head, [row for file in files for row in lake_rows_in(file, kinds, stored_key, index)]
@@ -209,7 +211,7 @@ class Commits:
     def since(self, time: datetime) -> int:
         "The first commit that was made after a time, or an earlier one, because a lost entry counts as late."
         begin = max(time, datetime.min.replace(tzinfo=timezone.utc) + SLACK) - SLACK  # no year comes before it
-        # entries are read one by one, so the search is by halves
+        # Entries are read one by one, so the search is by halves.
         numbers = range(1, (self.head.number if self.head else 0) + 1)
         if self.at(1) is None:  # upkeep removes the oldest
             numbers = numbers[bisect_left(numbers, True, key=lambda number: self.at(number) is not None) :]
@@ -230,7 +232,7 @@ class Commits:
         for number in range(self.since(file.stamp or utc_time(file.time)), self.head.number + 1):
             commit = self.at(number)
             if commit and self.holds(commit, changelog, file):
-                # where the entry before is gone, that commit may have held the file
+                # Where the entry before is gone, that commit may have held the file.
                 is_certain = commit.number == 1 or self.at(commit.number - 1)
                 return HoldingCommit(commit.number, commit.at) if is_certain else None
         return None
@@ -271,7 +273,7 @@ AGREES, DIFFERS, OPEN = "agrees", "differs", "not compared"
 
 
 class Comparison(NamedTuple):
-    "What came of a comparison."
+    "The result of a comparison."
 
     verdict: str  # agrees, differs or not compared
     why: str  # a sentence, or the columns
@@ -295,6 +297,7 @@ def verdict(
         return Comparison(OPEN, "this format is read with Spark, which was not given")
     if len(rows) > 1:
         return Comparison(DIFFERS, f"the lake holds {len(rows)} rows of this key, one was expected")
+    # A row that is only marked as deleted is not there for the source.
     is_there = bool(rows) and rows[0].op != "D"
     if state is None and not is_whole:
         return Comparison(OPEN, "the files that would tell are gone or were not read")
@@ -324,7 +327,7 @@ def verdict_of_each(
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-024
 @dataclass(frozen=True)
 class RowAudit:
-    "A row's life, and the lake's row beside it."
+    "A row's life, the lake's row, and whether the two agree."
 
     life: RowLife  # its steps with the commits that first held them
     ends: str  # the last position that was read
@@ -346,7 +349,7 @@ def _with_known(
 ) -> tuple[RowChange, ...]:
     "Steps with the first commit that held each of them; each file is looked up once."
     commit = {name: commits.first(changelog, file) for name, file in files.items()}
-    # a row that had been put aside is held since the commit that has taken it
+    # A row that had been put aside is held since the commit that has taken it.
     later = _shown_later(changelog, commits)
     return tuple(replace(step, known=_later(commit[step.file], later.get((step.file, step.row)))) for step in steps)
 
@@ -408,11 +411,11 @@ def _beside(
         counted = "1 update or delete" if unapplied == 1 else f"{unapplied:,} updates and deletes"
         words = f"{counted} of rows with these values not applied, because the table has no key"
         return Comparison(DIFFERS, words)
-    # many rows may have the same values; each says from which row of which file it comes
+    # Many rows may have the same values; each names the row of the file from which it comes.
     if not head.key and lake is not None:
         inserted = {(row.name, row.row): row.values for row in rows if row.op == "I"}
         return verdict_of_each(head, inserted, lake, line.is_whole)
-    # compared is the row that the files make up to the lake's position
+    # Compared is the row that the files make up to the lake's position.
     steps = row_steps(line, rows, ())
     return verdict(head, steps[-1].state if steps else None, lake, line.is_whole)
 
@@ -445,7 +448,7 @@ def audit_of(
         reason = f"{unread[0]} cannot be read" if unread else "changes after the time asked for were not read"
         reason = line if isinstance(line, str) else reason
         return RowAudit(life, readable.ends, head, lake, OPEN, reason, (), (), unread)
-    # what has landed since is waiting, and no difference
+    # What has landed since is waiting, and no difference.
     line = _within(line, changelog)
     applied = {changelog.stored_name(file) for file in line.files}
     pending = [step for step in held_steps if not step.before and step.file not in applied]
@@ -524,7 +527,7 @@ def audit_row(
         words = [f"{lake.table}: several rows may have the same {', '.join(values)}; its key {is_key}"]
         if key:
             keys, is_all = keys_with(changelog, values, key)
-            # without a key, a life without a step says which file cannot be read
+            # Without a key, a life without a step names the file that cannot be read.
             keys = keys if keys or is_all else [dict(values)]
         words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
     else:

@@ -105,7 +105,7 @@ def is_first_put(
     file: RawFile,  # a change file
 ) -> bool:
     "Whether its object time is the time when DMS wrote it."
-    # a copied landing has other object times, which tell nothing
+    # In a copied landing object times are those of the copy.
     return timedelta(seconds=-1) <= utc_time(file.time) - file.stamp <= _LATEST
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #56479009
@@ -115,7 +115,7 @@ def older_than(
     moved: frozenset[str] = frozenset(),  # paths in an archive: we use the time in the name, not the object time
 ) -> tuple[RawFile, ...]:  # the first of the changes
     "Change files that were there before the load began."
-    # files that were copied later all have new object times, which tell nothing
+    # Files that were copied later have the times of the copy, so these prove nothing.
     if not load or not all(is_first_put(file) for file in changes if file.path not in moved):
         return ()
     start = min(file.time for file in load)
@@ -150,7 +150,7 @@ def obsolete(
     moved: frozenset[str] = frozenset(),
 ) -> tuple[RawFile, ...]:
     "Change files that do not count: by the decision of the lake, or else by their times."
-    # what a load made obsolete was decided when it was loaded
+    # What a load made obsolete was decided when it was loaded.
     if position and (stands_on(position, load) or not load):
         return tuple(file for file in changes if file.order <= position.floor)
     if _is_first(position) and not _first(load, changes, moved).doubt:
@@ -234,7 +234,7 @@ def lost_changes(
 ) -> list[str]:
     "Sentences about applied files of the look-back window that are gone or have changed."
     sizes = {file.path: file.size for file in files}
-    # inside its window a position knows every file by name and size
+    # Inside its window a position knows every file by name and size.
     window = position.window if position else ()
     missing = [path for path, size in window if path not in sizes]
     changed = [path for path, size in window if sizes.get(path, size) != size]
@@ -263,7 +263,7 @@ def put_again(
     windowed = [file for file in files if file.path in window]
     older = [file for file in files if file.order <= start and file.path not in window]
     is_later = all(file.time > position.listed_at and file.path not in changelog.moved for file in (*windowed, *older))
-    # without a file of the window, one older file alone tells nothing
+    # Without a file of the window, one older file alone proves nothing.
     return is_later and len(older) > (not windowed)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #ff49b16c
@@ -294,6 +294,7 @@ def lost_older(
         return []
     older = _from_before(changelog, position)
     count = position.applied[0] - len(position.window)
+    # As many files may still be other ones, so the checksum is compared too.
     if len(older) == count and checksum(file.identity for file in older) == position.older:
         return []
     files = f"{count:,} change file{'s' * (count != 1)}"
@@ -357,7 +358,7 @@ def quarantined_rows(
     changelog: Changelog,
     lists: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
 ) -> dict[str, frozenset[int]]:  # by path; a file put aside as a whole has none
-    "Which rows of which files are in these lists. A list that is gone hides nothing; rows without a key are told."
+    "Which rows of which files are in these lists. A list that is gone hides nothing, nor does a row without a key."
     rows_by_path: dict[str, set[int]] = {}
     try:
         for entry in read_aside(changelog.aside, lists):
@@ -411,12 +412,12 @@ def open_changelog(
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     source = open_landing(landing)
     store = open_landing(archive) if archive else None
-    # one listing, so that all parts of the answer are of one moment
+    # One listing, so that all parts of the answer are of one moment.
     listing = source.files(table)
     changes, moved = _merged(listing.changes, store.files(table).changes if store else ())
     load = as_applied(listing.load, changes, position, instruction)
     emptied = position.emptied if position and {*load} <= {*position.load_files} else None
-    # a table that a TRUNCATE emptied begins there, and not with its load
+    # A table that a TRUNCATE emptied begins there, and not with its load.
     load = () if emptied else load
     if not load and not changes:
         source.tables([table])  # fails if the landing itself is gone
@@ -428,6 +429,7 @@ def open_changelog(
     if store:
         urls = {path: store.url(table, path) if path in moved else url for path, url in urls.items()}
     how = csv or options_from(committed_options=position.csv if position else None)
+    # Such files are rewritten before they can be read as the table has them.
     if how.inserts or how.unavailable or how.renamed or any(is_csv(path) for path in urls):
         urls = ReadableUrls(str(table), urls, how)
     lost = _lost_load(table, position, load)
@@ -451,6 +453,7 @@ def upto(
         raise NoPast(f"{table}: its load was before {begins}, the earliest position that can be told")
     if file in ("load", ""):
         return replace(changelog, changes=())
+    # Several date folders may have a file of this name; the last of them counts.
     ends = [index for index, change in enumerate(changes, 1) if file in (change.path, change.name)]
     if not ends:
         earlier = [change.path for change in changes if change.order <= change_order(file)]
@@ -469,7 +472,7 @@ def check_told(
     if until is None or not (load or emptied):
         return
     start = RawFile(emptied[0], 0, 0.0).stamp if emptied else utc_time(min(file.time for file in load))
-    # where files were copied, the load's time is that of the copy, and the first change tells more
+    # Where files were copied, the load's time is that of the copy, and the first change may be earlier.
     if load and not all(is_first_put(file) for file in changes if file.path not in changelog.moved):
         start = min(start, changes[0].stamp)
     if until < start:
@@ -491,6 +494,7 @@ def may_repeat(
 ) -> tuple[str, ...]:
     "A sentence where waiting files may have rows that a pass leaves out: it knows a repeat by its change sequence."
     position = changelog.position
+    # A pass recognises repeats by the change sequence alone.
     if not position or not position.sequence or not is_same_base(changelog, position):
         return ()
     paths = {file.path for file in applied(changelog, position)}
@@ -510,7 +514,7 @@ def is_held(
 ) -> Callable[[RawFile], bool]:  # for a change file on top of the position's load
     "Whether the position has applied a file."
     window, left_out, start = dict(position.window), {*position.left_out}, change_order(position.window_start)
-    # the checksum of older files is compared once, and only if a file from before the window is asked for
+    # The checksum of older files is compared once, and only if a file from before the window is asked for.
     older = cache(lambda: frozenset(_from_before(changelog, position)))
 
     def is_applied(file: RawFile) -> bool:
@@ -545,7 +549,7 @@ def applied_but_gone(
     "Sentences about change files that a position has applied and that are gone or have changed."
     files = (*changelog.changes, *changelog.unread)
     mended = _mended(changelog, position)
-    # a file that was put again in good form has another size, and the same rows
+    # A file that was put again in good form has another size, and the same rows.
     sizes = {file.path: file.size for file in files if file.path in mended}
     window = tuple((path, sizes.get(path, size)) for path, size in position.window)
     older = lost_older(replace(changelog, changes=files), position)
@@ -579,7 +583,7 @@ def changelog_files(
     schema = tuple(column for column in schema if not changelog.columns or column.name in changelog.columns)
     kinds = {file.path: "again" for file in changelog.changes if file.path in seen_paths}
     kinds |= {file.path: "load" for file in changelog.load}
-    # one load file tells which columns are the source's, and which the task has added to changes
+    # One load file shows which columns are the source's, and which the task has added to changes.
     load = {file.path: urls[file.path] for file in changelog.load[:1]}
     return replace(change_files(footers, urls, schema, kinds, key, load), without=changelog.hidden)
 
@@ -619,6 +623,7 @@ def read_change_files(
     "The rows of these files only; their footers are not read again. Raises `Unreadable`, which names the file."
     paths = {file.path for file in changelog.files}
     subset = replace(files, footers=tuple(footer for footer in files.footers if footer.path in paths))
+    # Spark could not say which file is damaged.
     check_sound(spark, {path: changelog.urls[path] for path in paths}, subset.bytes)
     rows = read_changes(spark, subset if paths else files)  # of no file Spark could not tell the columns
     return _with_load_number(rows if paths else rows.limit(0), changelog.number)

@@ -64,7 +64,7 @@ def _first_rows(files: ChangeFiles) -> list[tuple[str, list[str], dict[str, str]
         group, kind = files.place[footer.path]
         columns = [column for column in footer.schema if column.name != OP]
         texts = [column.name for column in columns if may_hold_sequence(column)]
-        # files of one kind have the same columns, so one of them tells
+        # Files of one kind have the same columns, so one of them is enough.
         if kind != "load" and group not in groups and footer.rows and texts:
             groups.add(group)
             row = first_texts(footer.path, files.urls[footer.path], texts)[0]
@@ -77,7 +77,7 @@ def _sequences_of(files: ChangeFiles, rows: Sequence[tuple[str, list[str], dict[
     names = []
     for path, _, row in rows:
         names += [name for name, text in row.items() if is_sequence(text, name, path.rpartition("/")[2])]
-    # what a load file fills is the source's column, not one that the task adds to changes
+    # What a load file fills is the source's column, not one that the task adds to changes.
     loads = [footer for footer in files.footers if files.place[footer.path][1] == "load" and footer.rows]
     for footer in loads[:1] if names else ():
         names = not_loaded(names, footer.path, files.urls[footer.path])
@@ -95,7 +95,7 @@ def clock_of(
         raise ValueError(f"no file carries the column {time_column}; there are {', '.join(columns)}")
     rows = _first_rows(files)
     sequences = [name for name in _sequences_of(files, rows) if name not in key]
-    # the task writes its timestamp column before all others
+    # The task writes its timestamp column before all others.
     stamps = [names[0] for _, names, row in rows if names[0] not in key and re.match(STAMP, row.get(names[0], ""))]
     return CommitClock(time_column or next(iter(stamps), ""), next(iter(sequences), ""))
 
@@ -114,7 +114,7 @@ def committed_at(
             seconds, _, fraction = stamp.partition(".")
             return utc(datetime.fromisoformat(f"{seconds}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
-        # where the text tells no time, the sequence does, to a hundredth of a second
+        # Where the text is no time, the sequence has one, to a hundredth of a second.
         if is_sequence(sequence, clock.sequence, name):
             return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))
     return None
@@ -133,17 +133,17 @@ class AsOf:
 
     @property
     def engine(self) -> str:
-        "Who has answered: Arrow or Spark."
+        "What has answered: Arrow or Spark."
         return "Arrow" if isinstance(self.rows, pa.Table) else "Spark"
 
     @property
     def columns(self) -> list[str]:
-        "Names, in their order."
+        "The names of the columns, in order."
         return list(self.rows.column_names if isinstance(self.rows, pa.Table) else self.rows.columns)
 
     @property
     def words(self) -> list[str]:
-        "Lines for a person."
+        "Sentences about the answer: its position, where the files begin, what is missing."
         counts = [not_applied(reason, number) for reason, number in (self.left_out or {}).items()]
         position = f"as of {self.position}, by {self.clock}"
         return [position, f"earliest that can be told: {self.begins}", *self.gaps, *counts]
@@ -195,7 +195,7 @@ def answer(
     files = changelog_files(changelog, key=key)
     check_key(str(changelog.table), files.schema, key, files.footers)
     clock = clock_of(files, key, time_column)
-    # without commit times a file counts as a whole, by its closing
+    # Without commit times a file counts as a whole, by its closing.
     if until and not clock:
         changelog = closed_by(changelog, until)
     rows = read(changelog, files)
@@ -204,7 +204,7 @@ def answer(
         changes = "1 change without a commit time counts" if untimed == 1 else f"{untimed:,} changes without one count"
         notes = [f"{changes} by the closing time of the file"] if untimed else []
         changelog = replace(upto(changelog, end), gaps=(*changelog.gaps, *notes))
-    # where no column identifies a row, an update finds its row by the before images of all columns
+    # Where no column identifies a row, an update finds its row by the before images of all columns.
     images, telling = ({}, frozenset()) if key else equal_images(changelog, files)
     rows, counted = table(rows, changelog, files, key, clock, images, telling)
     left_out = {reason: counted[reason] for reason in _OF_ONE if counted.get(reason)}

@@ -47,7 +47,7 @@ def _images(
 ) -> DataFrame:  # _change_type, the source's columns, _position, _commit_time, _cdc_file, _cdc_row
     "The rows of the feed: two for an update, else one."
     before, after = F.col(BEFORE), F.col(AFTER)
-    # sorted by position, and a preimage before its postimage, changes can be applied one after the other
+    # Sorted by position, and a preimage before its postimage, changes can be applied one after the other.
     images = F.when(after.isNull(), F.array(_image("delete", deleted)))
     images = images.when(before.isNull(), F.array(_image("insert", after)))
     images = images.otherwise(F.array(_image("update_preimage", before), _image("update_postimage", after)))
@@ -59,7 +59,7 @@ def _reset_row(
     rows: DataFrame,  # of `_images`
     number: int,  # of the load
 ) -> DataFrame:  # the same columns
-    "One row that tells the reader to start with an empty table. It sorts before all others."
+    "One row, before all others, at which the reader has to start with an empty table."
     reset = {CHANGE_TYPE: F.lit("reset"), PLACE: F.lit(f"{number:06d}")}
     columns = [reset.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema]
     return rows.sparkSession.range(1).select(*columns)
@@ -80,7 +80,7 @@ def _full_changes(
     sequence = F.regexp_extract(POSITION, SEQUENCE_IN_PLACE, 1)
     is_same = (sequence != "") & (sequence == F.lag(sequence).over(life.orderBy(POSITION)))
     changes = changes.withColumns({_FIRST: F.min(is_new).over(life), _SAME: F.coalesce(is_same, F.lit(False))})
-    # what the reader made of older changes lacks a late one, so all that follows the late one is told again
+    # What the reader made of older changes lacks a late one, so all that follows the late one is repeated.
     return changes.where((F.col(POSITION) >= F.col(_FIRST)) & ~(F.col(_SAME) & F.col(BEFORE).eqNullSafe(F.col(AFTER))))
 
 # %% ../../notebooks/10_history/11_feed.ipynb #cell-028
@@ -95,7 +95,7 @@ def _net_changes(
     number: int,  # of the load
 ) -> DataFrame:  # what `_images` takes, one row a key, none for a row that is the same
     "The reader's state before, and the state now, from one pass over the changes."
-    # each change that the reader has stands in two tables at once: that of the reader, and the newest
+    # Each change that the reader has counts in two tables at once: that of the reader, and the newest.
     tables = F.when(F.col(KIND) == "new", F.array(F.lit(False))).otherwise(F.array(F.lit(False), F.lit(True)))
     lives = states(moved.withColumn(_IS_OLD, F.explode(tables)), [*key, _IS_OLD], files, sequence, number).where(LAST)
     newest = F.struct(POSITION, COMMIT_TIME, FILE, ROW, AFTER)
@@ -172,6 +172,7 @@ def feed(
     files = feed_files(between, key)
     clock = clock_of(files, key, time_column)
     rows = read_change_files(spark, between.line, files).withColumn(COMMIT_TIME, commit_time(clock))
+    # The reader has these files, but not the rows that had been put aside.
     for path, numbers in between.revealed.items():
         is_revealed = (F.col(FILE) == path) & (F.lit(True) if numbers is None else F.col(ROW).isin(sorted(numbers)))
         rows = rows.withColumn(KIND, F.when(is_revealed, "new").otherwise(F.col(KIND)))

@@ -45,6 +45,7 @@ def utc(
 
 
 _TRUTH = {"true": True, "false": False}
+# The first that fits is taken, so the one for text comes last.
 _PARSERS = (  # a type, and how its text is read
     (pa.types.is_integer, int),
     (pa.types.is_decimal, Decimal),
@@ -62,23 +63,24 @@ def typed_scalar(
     value: Any,  # text, or what Python has for it
     kind: pa.DataType,  # of the column in a file
 ) -> pa.Scalar | None:  # None: the type cannot hold it, so the file does not
-    "A key's value as a file holds it. Raises `ValueError` for a value of another kind."
+    "A key's value in the type of a file's column. Raises `ValueError` for a value of another kind."
     parse = next(parse for fits, parse in _PARSERS if fits(kind))
     text = value.hex() if isinstance(value, bytes) else str(value)
     try:
-        decode_dictionaries = parse(text if parse is str else text.strip())
+        parsed = parse(text if parse is str else text.strip())
     except (ValueError, KeyError, InvalidOperation) as error:
         hint = ": write its bytes in hexadecimal, like 00ff" if parse == bytes.fromhex else ""
         raise ValueError(f"{value!r} is no {kind}{hint}") from error
-    # a file's times without a zone are UTC
-    if isinstance(decode_dictionaries, datetime) and not kind.tz:
-        decode_dictionaries = decode_dictionaries.replace(tzinfo=None)
+    # A file's times without a zone are UTC.
+    if isinstance(parsed, datetime) and not kind.tz:
+        parsed = parsed.replace(tzinfo=None)
     try:
         # 300 does not fit a tinyint; another file may have the column in a wider type
-        scalar = pa.scalar(decode_dictionaries, kind)
+        scalar = pa.scalar(parsed, kind)
     except (pa.ArrowException, OverflowError):
         return None
-    return scalar if isinstance(decode_dictionaries, float) or scalar.as_py() == decode_dictionaries else None
+    # A value that the type has to round is not the value that was asked for.
+    return scalar if isinstance(parsed, float) or scalar.as_py() == parsed else None
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-011
 _NAN = "not a number"  # for a NaN, which does not equal itself
@@ -159,6 +161,7 @@ class _Group:
 # %% ../../notebooks/10_history/02_lookup.ipynb #4fef974d
 def within_bounds(value: Any, low: Any, high: Any) -> bool:
     "Whether a value may be within bounds. Bounds of another type, and bounds for a NaN, exclude nothing."
+    # Bounds of a file leave NaN out.
     if value == _NAN or value != value:
         return True
     try:
@@ -196,7 +199,7 @@ def measure(
         return FileStats(names, (), ())
     groups = []
     start = 0
-    # DMS writes no bounds for decimals: such a group may hold anything
+    # DMS writes no bounds for decimals: such a group may hold anything.
     places = [schema.names.index(name) for name in columns]
     for number, group_stats in enumerate(statistics(meta, places)):
         rows = meta.row_group(number).num_rows
@@ -234,7 +237,7 @@ class KeyIndex:
         "Keep a file's statistics, and its keys as long as there is room."
         with self._lock:
             size = stats.keys.nbytes if stats.keys is not None else 0
-            # without room only the statistics stay, and the file is opened again
+            # Without room only the statistics stay, and the file is opened again.
             if size > self.room:
                 stats, size = replace(stats, keys=None), 0
             self.room -= size
@@ -259,7 +262,7 @@ def _matches(
     rows = np.flatnonzero(reduce(pc.and_, masks).to_numpy())
     if not len(rows):
         return []
-    # each column has a value that is asked for; whether they make one key only their values tell
+    # Each column has a value that was asked for; together they may still be another key.
     values = zip(*[column.take(pa.array(rows)).to_pylist() for column in keys.columns])
     numbers = [typed_keys.numbers.get(tuple(map(plain_key, key))) for key in values]
     return [(int(row), number) for row, number in zip(rows, numbers) if number is not None]
@@ -295,6 +298,7 @@ def _in_file(
         groups = [stats.groups[number] for number in lot]
         rows = np.concatenate([np.arange(group.start, group.start + group.rows) for group in groups])
         hits += [(int(rows[row]), number) for row, number in _matches(keys, typed_keys)]
+        # Only the keys of a whole file can answer the next question.
         if len(lot) == len(stats.groups):
             stats = replace(stats, keys=keys)
     index.put(file, stats)
@@ -305,12 +309,12 @@ WHOLE_ROW = "_cdc_whole"  # among the values of a row that lacks no column, see 
 
 
 def _plain(value: Any) -> Any:
-    "A time of day is text in the lake, to the millisecond."
+    "A value as the lake has it: there a time of day is text, to the millisecond."
     return value.isoformat("milliseconds") if isinstance(value, time) else value
 
 # %% ../../notebooks/10_history/02_lookup.ipynb #8215e925
 def _python_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    "Rows as Python has them, or nearly; without values that the source's log did not have."
+    "One dict of Python values for each row, without values that the source's log did not have."
     columns = [[python_value(value) for value in column] for column in rows.columns]
     python_rows = [dict(zip(rows.column_names, values)) for values in zip(*columns)]
     for row in python_rows if UNAVAILABLE in rows.column_names else ():
@@ -352,10 +356,10 @@ def look_up(
             stats = measure(raw, index.columns)
         index.put(file, stats)
     typed_keys = query.wanted(stats.kinds) if stats.kinds else TypedKeys({}, ())
-    # a file whose bounds exclude all keys is not read
+    # A file whose bounds exclude all keys is not read.
     if not any(group.may_hold(key) for group in stats.groups for key in typed_keys.numbers):
         return []
-    # the keys of a file that was read whole are still in memory
+    # The keys of a file that was read whole are still in memory.
     if stats.keys is not None:
         hits = _matches(stats.keys, typed_keys)
     else:

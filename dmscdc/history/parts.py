@@ -70,7 +70,7 @@ def read_cursor(
 def save_cursor(url: str, cursor: Cursor) -> None:
     "Write the whole file at once: a reader sees the old or the new one."
     places = {name: getattr(cursor, name) and getattr(cursor, name).to_json() for name in ("position", "until")}
-    # an object appears whole; a file on a disk only by its renaming
+    # An object appears whole; a file on a disk only by its renaming.
     draft = url if is_bucket(url) else f"{url}.{secrets.token_hex(4)}.writing"
     put_text(draft, json.dumps({**asdict(replace(cursor, position=None, until=None)), **places}, indent=1))
     if draft != url:
@@ -87,19 +87,20 @@ def next_part(
 ) -> Cursor | None:  # with a part noted; None where nothing has happened
     "The next part, named after where it ends: the same part has the same name, and names sort by where parts end."
     between = span(changelog, cursor.position, until)
-    # old files were moved away: the rows before a change would be wrong
+    # Old files were moved away: the rows before a change would be wrong.
     if not (between.reset or between.difference) and len(between.seen_paths) < cursor.files:
         progress = f"the cursor has read {cursor.files:,} change files of load {between.line.number}"
         hint = "Name the folder to which old ones were moved (--archive), or start again with another --cursor"
         raise NoFeed(f"{changelog.table}: {progress}, of which {len(between.seen_paths):,} are still there. {hint}")
     if between.is_empty:
         return None
+    # Both ends go into the name, so that a part with another beginning gets another one.
     ends = json.dumps([cursor.position and cursor.position.to_json(), between.until.to_json(), net], sort_keys=True)
     stem = between.until.last.rpartition("/")[2].partition(".")[0] or "0-load"
     times = sum(map(len, between.until.redone.values()))  # a file that is read again ends where it did before
     stem += f"-r{times:04d}" * bool(times)  # sorts behind what was read before
     part = f"{between.until.load:06d}-{stem}-{hashlib.sha256(ends.encode()).hexdigest()[:8]}"
-    # a call that dies from here on is finished by the next one, with the same part
+    # A call that dies from here on is finished by the next one, with the same part.
     noted = replace(cursor, part=part, until=between.until, net=net, full_files=len(between.line.changes))
     if url:
         save_cursor(url, noted)
@@ -140,10 +141,11 @@ def write_part(
         _write_rows(part_feed, f"{folder}/{part}")
         return
     fs, path = new_fs_and_path(f"{folder}/{part}")
-    # what calls that died have left is removed
+    # What calls that died have left is removed.
     for info in fs.get_file_info(pafs.FileSelector(folder)):
         if info.base_name.startswith(f".{part}-"):
             fs.delete_dir(info.path)
+    # Spark and Arrow skip names that begin with a dot.
     draft = f"{folder}/.{part}-{secrets.token_hex(4)}"
     _write_rows(part_feed, draft)
     fs.move(draft, path)
@@ -159,7 +161,7 @@ def _move_on(url: str, cursor: Cursor) -> Cursor:
 # %% ../../notebooks/10_history/13_parts.ipynb #5096bb01
 @dataclass(frozen=True)
 class Delivered:
-    "One part."
+    "A part that was written: a folder of Parquet, with counts of its rows."
 
     path: str  # its folder
     since: str  # in words
@@ -205,7 +207,7 @@ def deliver(
     time_column: str = "",
     limit: int = SMALL,  # bytes of all rows, above which Spark is asked
 ) -> Delivered:
-    "Write the part that was noted, unless it is there."
+    "Write the part that the cursor notes, unless it is there already. Raises `NoPast`."
     folder, unchanged, part_feed = f"{parts}/{cursor.part}", None, None
     if not _is_visible(folder):
         part_feed = _told(spark, changelog, key, cursor, time_column, limit)
@@ -229,7 +231,7 @@ def deliver_next(
     time_column: str = "",
     limit: int = SMALL,  # bytes of all rows, above which Spark is asked
 ) -> list[Delivered]:  # none where nothing has happened
-    "A part that was left over, and the next one."
+    "Write the part that was left over and the next one, and move the cursor. Raises `NoFeed`, `NoPast`."
     done = []
     if cursor.part:
         done.append(deliver(spark, changelog, key, parts, cursor, time_column, limit))

@@ -176,8 +176,9 @@ def condition_of(
     if not match:
         raise BadKey(f"a condition is written price>=100, with =, !=, <, <=, > or >=, not {text!r}")
     column, blank, sign, value = match.groups()
+    # With a blank before the sign, the one behind it belongs to the sign as well.
     value, sign = value.lstrip() if blank else value, _AS.get(sign, sign)
-    # quotes keep blanks, a % and the word null as they are written
+    # Quotes keep blanks, a % and the word null as they are written.
     if len(value) > 1 and value[0] == value[-1] == "'":
         return Condition(column, value[1:-1].replace("''", "'"), sign)  # as in SQL
     is_null = value.lower() == "null"
@@ -214,11 +215,12 @@ def matches(
         raise ValueError(f"{condition.value} does not fit into {column.type}, the type of {condition.column}")
     if scalar is None:  # no row has such a value
         return pc.and_(column.is_valid(), is_negated)
+    # A row without a value fits no condition but `= null`.
     return pc.fill_null(_SIGNS[condition.sign](column, scalar), False)
 
 # %% ../../notebooks/10_history/15_questions.ipynb #bf49fcc7
 def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
-    "The same for a frame of Spark."
+    "For each row of a Spark DataFrame, whether it fits. Raises `ValueError` for a text that is no value of the column."
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -229,6 +231,7 @@ def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
         return column.isNotNull() if condition.sign == "!=" else column.isNull()
     if condition.is_pattern and kind.typeName() == "string":
         return ~column.like(condition.value) if condition.sign == "!=" else column.like(condition.value)
+    # The typed value is read by the same rules as without Spark.
     empty = pa.table({condition.column: pa.array([], to_arrow_type(kind))})
     scalar = typed_scalar(condition.value, empty.schema[0].type)
     if scalar is None:
@@ -281,7 +284,7 @@ def find_rows(
     try:
         if not key:
             return _found_without_key(changelog, files, conditions)
-        # of rows from before the load only changes are known
+        # Of rows from before the load only changes are known.
         lives = row_lives(replace(changelog, before=()), _candidates(changelog, key, conditions, files.schema))
         kinds = {column.name: lake_arrow_type(column.type) for column in files.schema}
         return [row for life in lives if (row := _found(life, conditions, kinds)).files]
@@ -296,7 +299,7 @@ def _found_without_key(
 ) -> list[FoundRow]:  # one for all rows with equal values
     "The rows that once came: by an insert, or by an update that takes one equal row."
     images, telling = equal_images(changelog, files)
-    # what the task adds to a change is no value of the row
+    # What the task adds to a change is no value of the row.
     added = added_column(files.schema, changelog.position.sequence if changelog.position else "")
     own_names = {*images.values(), *added}
     names = [column.name for column in files.schema if column.name not in own_names]
@@ -335,7 +338,7 @@ def _candidates(
             if condition.column in rows.column_names:
                 fitting = rows.filter(matches(rows, condition)).select(list(key))
                 keys |= {tuple(map(plain_key, row.values())): row for row in fitting.to_pylist()}
-    # a row may have had each value at another time: its life tells whether it ever had all at once
+    # A row may have had each value at another time: its life shows whether it ever had all at once.
     common = set(by_condition[0]).intersection(*by_condition)
     return [row for values, row in by_condition[0].items() if values in common]
 
@@ -378,7 +381,7 @@ def blame(life: RowLife) -> list[tuple[str, Any, RowChange]]:  # column, its val
         state = step.state
         if state is None or step.before or step.life != life.steps[-1].life:
             continue
-        # the key, the commit time and the change sequence are no cells of a step
+        # The key, the commit time and the change sequence are no cells of a step.
         differing = [name for name in state if name not in previous or not same(previous[name], state[name])]
         wrote |= dict.fromkeys([*(cell.column for cell in step.cells), *differing], step)
         previous = state

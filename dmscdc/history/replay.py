@@ -52,7 +52,7 @@ def order_text(
     sequence: SparkColumn,  # with a slash behind it; "" for rows that it does not order
 ) -> SparkColumn:
     "A change's place among all of the table: load number / 0 load, 1 change / sequence / name / path / row."
-    # a text, because it is shown and stored, and other code sorts by it
+    # A text, because it is shown and stored, and other code sorts by it.
     kind, row = F.when(is_load, "/0/").otherwise("/1/"), F.lpad(F.col(ROW).cast("string"), 12, "0")
     return F.concat(number, kind, sequence, NAME, F.lit("/"), FILE, F.lit("/"), row)
 
@@ -70,7 +70,7 @@ def order_key(
     decides = F.lit("")
     if sequence:
         is_valid = is_load | proves(sequence)
-        # two changes cannot be compared by the sequence if one has none
+        # Two changes cannot be compared by the sequence if one has none.
         all_carry = F.bool_and(is_valid).over(Window.partitionBy(*map(quoted, key)))
         decides = F.when(all_carry & ~is_load, F.concat(digits_in(sequence), F.lit("/"))).otherwise("")
     return order_text(F.lit(f"{number:06d}"), is_load, decides)
@@ -95,7 +95,7 @@ def settled(
     is_same = F.lag(change).over(life).eqNullSafe(change)
     is_again = (sequence != "") & (sequence == F.lag(sequence).over(life)) & is_same  # a resumed task has sent it again
     changes = changes.withColumn(_TAKEN, F.coalesce(is_again, F.lit(False))).where(~F.col(_TAKEN)).drop(_TAKEN)
-    # a row gives its key away right behind the row that has taken it: that other row stays
+    # A row gives its key away right behind the row that has taken it: that other row stays.
     joined = F.coalesce(F.lag(RUN).over(life) == F.col(RUN), F.lit(False))
     follows = (F.lag(MOVE).over(life) == "in") & ((F.lag(FILE).over(life) == F.col(FILE)) | joined)
     marked = changes.withColumn(_ENDS, (F.col(MOVE) == "out") & F.coalesce(follows, F.lit(False)))
@@ -124,9 +124,9 @@ def carried(
 ) -> dict[str, SparkColumn]:  # by name: a struct for each set, null where a change carries none of it
     "The values of a change in the columns that its file carries."
     structs = {}
-    # columns that the same files carry share a window: one for each column would carry all columns along each time
+    # Columns that the same files carry share a window: one for each column would carry all columns along each time.
     for i, (groups, names) in enumerate(sets):
-        # a column that a file does not carry keeps its value; a null in a file is a null
+        # A column that a file does not carry keeps its value; a null in a file is a null.
         is_carried = (F.col(OP) != "D") & F.col(GROUP).isin(list(groups))
         is_carried = is_carried & logs(names) if is_marked else is_carried
         columns = [*joined, *[name for name in names if name not in without]]
@@ -163,7 +163,7 @@ def states(
     upsert = F.col(OP) != "D"
     changes = rows.where(can_apply(key)).withColumn(POSITION, order_key(key, sequence, number))
     changes = settled(changes, key, POSITION)
-    # values from before a deletion do not come back with the next insert: each deletion begins another life
+    # Values from before a deletion do not come back with the next insert: each deletion begins another life.
     lives = F.count(F.when(F.col(OP) == "D", 1)).over(earlier)
     sets = carried(files.sets, key, [_LIFE], UNAVAILABLE in rows.columns)
     before = {name: f"{name}_was" for name in sets}
@@ -200,7 +200,7 @@ def every_state(
     is_load = F.col(KIND) == "load"
     changes = rows.where(~is_load)
     keys = changes.select(*map(quoted, key)).distinct()
-    # most load rows are named by no change: they need no place in any order
+    # Most load rows are named by no change: they need no place in any order.
     unchanged = of_keys(rows.where(is_load), keys, key, "left_anti")
     moved = of_keys(rows.where(is_load), keys, key).unionByName(changes)
     lives = states(moved, key, files, sequence, number)
@@ -267,6 +267,6 @@ def key_only(
     files: ChangeFiles,
 ) -> SparkColumn:
     "A row of which only the key is known."
-    # if a row was deleted before the first change that is known, only its key is
+    # If a row was deleted before the first change that is known, only its key is.
     values = {column.name: f"cast(null as {column.type})" for column in files.schema}
     return struct(values | {name: quoted(name) for name in key})

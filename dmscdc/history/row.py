@@ -92,7 +92,7 @@ def _with_moves(
         moves.append((number, row, values, f"from {_key_words(former_key)}" if has_moved else ""))
     for number, row, values in former:
         if values.get(OP) == "U" and (number, row) not in at_new_key:
-            # for the key that it gave away, an update of the key is a deletion
+            # For the key that it gave away, an update of the key is a deletion.
             former_key = {name: values[image] for name, image in images.items()}
             new_key = {name: values[name] for name in images}
             moves.append((number, row, {**values, **former_key, OP: "D"}, f"to {_key_words(new_key)}"))
@@ -119,7 +119,7 @@ def _with_joins(changelog: Changelog, query: Query, rows: Sequence[RawChange]) -
     for index, (earlier, later) in enumerate(zip(rows, rows[1:]), 1):
         if not (earlier.move.startswith("from ") and later.move.startswith("to ") and earlier.file != later.file):
             continue
-        # one statement changed both keys if nothing but changes of the key stands between
+        # One statement changed both keys if there are only changes of the key between.
         files = [file for file in changelog.changes if earlier.file.order <= file.order <= later.file.order]
         moves = [_moves_in(changelog, file, query.columns) for file in files]
         moves[0] = moves[0][earlier.row :]
@@ -164,11 +164,12 @@ def find_rows(
             hits = [(*hit, "") for hit in look_up(index, file, urls[file.path], query)]
             return _with_moves(index, file, urls[file.path], query, hits, load) if is_key else hits
         except (pa.ArrowException, OSError, Refused, UnicodeDecodeError) as error:
+            # One unreadable file does not stop the search; the answer names it.
             errors[file] = str(error).removeprefix(f"{file.path}: ").removeprefix("the file cannot be read, ")
             return []
 
     places = urls.lying() if isinstance(urls, ReadableUrls) else urls.values()
-    # a bucket answers many requests at once; one disk is not faster for it
+    # A bucket answers many requests at once; one disk is not faster for it.
     with ThreadPoolExecutor(32 if any(map(is_bucket, places)) else 4) as pool:
         for place, (file, hits) in enumerate(zip(files, pool.map(hits_of, files))):
             for number, row, values, move in hits:
@@ -194,6 +195,7 @@ def _check_files(
     if odd and looked:
         raise BadKey(f"{changelog.table}: no file carries {', '.join(odd)}; they carry {', '.join(names)}")
     for number, words in query.odd.items():
+        # A value may fit the column's type in one file and not in another.
         if number not in query.fitting:
             key = ", ".join(f"{name}={value}" for name, value in query.keys[number].items())
             raise BadKey(f"{changelog.table}: {key} names no row: {words}")
@@ -208,7 +210,7 @@ def sequence_column(
     "The column in which every change row carries a change sequence."
     rows = list(rows)
     changes = [row for row in rows if not row.file.is_load]
-    # a column that a load has filled is the source's, whatever its values look like
+    # A column that a load has filled is the source's, whatever its values look like.
     filled = {name for row in rows if row.file.is_load for name, value in row.values.items() if value}
     for name in changes[0].values if changes else ():
         if name not in filled and all(is_sequence(row.values.get(name), name, row.file.name) for row in changes):
@@ -230,7 +232,7 @@ def in_sequence(
     "Changes in the order in which they happened."
 
     def order(row: RawChange) -> tuple:
-        # load rows first; the sequence counts the changes of the whole task
+        # Load rows first; the sequence counts the changes of the whole task.
         counted = digits_of(row.values[sequence]) if sequence and not row.file.is_load else ""
         return not row.file.is_load, counted, row.place, row.row
 
@@ -279,7 +281,7 @@ def late_files(
     "Change files that were put after one that sorts behind them."
     late = set()
     earliest = float("inf")  # when the first of those behind was put
-    # a file is late if it was put after one that sorts behind it
+    # A file is late if it was put after one that sorts behind it.
     for file in reversed(changelog.every_change):
         if file.path in changelog.moved:
             continue
@@ -346,7 +348,7 @@ class Row:
 
 # %% ../../notebooks/10_history/03_row.ipynb #2b43de99
 def same(value: Any, counterpart: Any) -> bool:
-    "Equal values; a NaN equals itself."
+    "Whether two values are equal; a NaN equals itself."
     return value == counterpart or (value != value and counterpart != counterpart)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-030
@@ -400,7 +402,7 @@ def after(row: Row, raw: RawChange) -> Row:
     if op not in ("I", "U"):
         return row
     begins = row.values is None
-    # a row that begins with an insert is known whole, one that begins with an update is not
+    # A row that begins with an insert is known whole, one that begins with an update is not.
     is_whole = row.is_whole or (begins and op == "I")
     return Row({**(row.values or {}), **values}, is_whole, row.lives + begins)
 
@@ -416,8 +418,8 @@ class RowLife:
 
     key: Mapping[str, Any]  # as it was asked for
     steps: tuple[RowChange, ...]  # in order; those before the load first
-    begins: str  # where the telling begins
-    words: tuple[str, ...]  # what cannot be told
+    begins: str  # the earliest position that the files cover, in words
+    words: tuple[str, ...]  # sentences: what is not known
 
     @property
     def state(self) -> Mapping[str, Any] | None:
@@ -428,13 +430,13 @@ class RowLife:
 def row_steps(
     changelog: Changelog,
     rows: Iterable[RawChange],  # of one key
-    late: Container[RawFile],  # as `late_files` tells
+    late: Container[RawFile],  # of `late_files`
     stamp: str = "",  # column of the commit time, if there is one
     key: Iterable[str] = (),  # its columns, which never differ
     broken: Sequence[RawFile] = (),  # files that could not be read, and may hold changes of the row
     keyless: Keyless | None = None,  # of a table without a key: each row that a file inserts is another row
 ) -> list[RowChange]:
-    "One key's rows as steps."
+    "One step for each of a key's rows, in order."
     rows = list(rows)
     sequence = sequence_column(rows)
     quiet = {*filter(None, (sequence, stamp)), *key}
@@ -443,11 +445,11 @@ def row_steps(
     gaps = [place for place, file in files if not file.is_load and file in broken]
     is_whole = changelog.is_whole and not {*broken} & {*changelog.load}
     steps: list[RowChange] = []
-    # the load begins anew: what was known of the row before it does not count behind it
+    # The load begins anew: what was known of the row before it does not count behind it.
     for is_early, row in ((True, Row(None, False)), (False, Row(None, is_whole))):
         for raw in in_sequence([raw for raw in rows if (raw.file in early) == is_early], sequence):
             if gaps and gaps[0] < raw.place:
-                # a file that cannot be read stands between: what it changed is unknown
+                # A file between that cannot be read may have changed the row in unknown ways.
                 gaps = [place for place in gaps if place > raw.place]
                 row = _unknown(row)
             row = Row() if keyless else row
@@ -457,7 +459,7 @@ def row_steps(
             row = after(row, raw)
             row = Row() if keyless is Keyless.LEFT_OUT and raw.op != "I" else row
             change = (raw.name, raw.row, raw.op, meant, cells, row.values, row.lives, is_early)
-            # a file that was moved to an archive has the time of the move
+            # A file that was moved to an archive has the time of the move.
             put_time = None if raw.file.path in changelog.moved else utc_time(raw.file.time)
             times = (_committed(raw, sequence, stamp), raw.file.stamp, put_time)
             steps.append(RowChange(len(steps) + 1, *change, *times, raw.file in late))
@@ -506,6 +508,7 @@ def within_span(
     if not count:
         return changelog
     words = f"{changelog.table}: {count:,} file{'s' * (count != 1)} of another time were not read"
+    # The values before the first file that is read are then unknown.
     is_cut = since and any((file.stamp or utc_time(file.time)) < since for file in changelog.files)
     is_whole = changelog.is_whole and not is_cut
     gaps = (*changelog.gaps, words)

@@ -32,7 +32,7 @@ LONG = 60  # characters of a value that are shown
 
 
 def value_text(value: Any) -> str:
-    "A value as a person reads it: no null can be taken for a text, and no text for a null."
+    "A value as a person reads it; a text that looks like null is quoted."
     if value is None:
         return "null"
     if isinstance(value, (bytes, bytearray)):
@@ -41,17 +41,18 @@ def value_text(value: Any) -> str:
         text = value.isoformat(" ").removesuffix("+00:00")
     else:
         text = str(value)
-    # a text that could be taken for a null is quoted
+    # A text that could be taken for a null is quoted.
     is_plain = text.isprintable() and text == text.strip() and text not in ("", "null", "–", "?")
     text = text if is_plain or not isinstance(value, str) else repr(text)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #1dbbc1ec
 def json_value(value: Any) -> Any:
-    "A value as JSON takes it: numbers that JSON cannot hold, times and bytes as text."
+    "A value for JSON: times, bytes, decimals, and numbers that JSON does not have, become text."
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
+        # JSON has neither NaN nor infinity.
         return value if isfinite(value) else str(value)
     if isinstance(value, (list, tuple)):
         return [json_value(item) for item in value]
@@ -99,7 +100,7 @@ def _changes_of(step: RowChange) -> list[str]:
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-014
 def step_line(step: RowChange) -> dict[str, Any]:
-    "A step as a line of a table."
+    "One step as a dict of texts and numbers, by the columns that tables show."
     committed = _later(step, utc(datetime.fromisoformat(step.known.at))) if step.known else ""
     before = f" (put aside in commit {step.known.aside})" if step.known and step.known.aside else ""
     arrived = _later(step, step.put)
@@ -118,12 +119,12 @@ def step_line(step: RowChange) -> dict[str, Any]:
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #46ded5bc
 def life_lines(life: RowLife) -> list[dict[str, Any]]:
-    "A life as lines of a table."
+    "One dict for each step of a life."
     return [step_line(step) for step in life.steps]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-017
 def lake_sentence(audit: RowAudit) -> str:
-    "The lake's row, and whether it is what the files say."
+    "A sentence: the lake's row, and whether it agrees with the files."
     if audit.head is None:
         return "The lake holds no commit of this table."
     rows = audit.rows or ()
@@ -153,9 +154,9 @@ def sentences(audit: RowAudit) -> list[str]:
     nothing = [] if audit.life.steps else ["None of the files read names this key."]
     late = [step.number for step in audit.life.steps if step.is_late]
     words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
-    extent = f"Told from {audit.life.begins} to {audit.ends}."
+    extent = f"History from {audit.life.begins} to {audit.ends}."
     if not audit.ends:
-        extent = "What can be read tells nothing of how the row is now."
+        extent = "The files that can be read do not show how the row is now."
     return [*nothing, lake_sentence(audit), extent, *words, *audit.life.words]
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-020
@@ -191,7 +192,7 @@ _FADED, LATE, LAKE = "#b9bec2", "#c2410c", "lake"
 
 
 def _lane(step: RowChange) -> str:
-    "The line of the picture on which a step stands."
+    "The line of the picture with a step's mark."
     return "before the load" if step.before else f"life {max(step.life, 1)}"
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #ecda4f30
@@ -244,7 +245,7 @@ def _lake_marks(audit: RowAudit) -> list[dict[str, Any]]:
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-026
 def _axes(steps: Iterable[RowChange], lanes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:  # x, y
     "Steps by number, with their times below; one line a life."
-    # at even distances: a year may lie between two steps, and a second between the next
+    # At even distances: a year may lie between two steps, and a second between the next.
     numbers = [step.number for step in steps]
     times = [f"{time:%Y-%m-%d}|{time:%H:%M:%S}" if (time := when(step)[0]) else "" for step in steps]
     words = f"split({json.dumps(times)}[datum.value - 1], '|')"
@@ -290,6 +291,7 @@ def picture(audit: RowAudit) -> Markup:  # SVG, no script
     config = {"view": {"stroke": None}, "axis": {"grid": False, "domain": False, "ticks": False, "labelFontSize": 11}}
     spec = {**_chart(audit), "config": {**config, "background": "white"}}
     words = f"{len(audit.life.steps)} steps in the life of {key_text(audit.life.key)}"
+    # Screen readers read the title of an SVG.
     return Markup(vl_convert.vegalite_to_svg(spec).replace(">", f"><title>{Markup.escape(words)}</title>", 1))
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #d8d64807
@@ -331,6 +333,6 @@ def page(
     audits: Iterable[RowAudit],
     draw: bool = True,  # with pictures
 ) -> str:  # HTML
-    "Lives as a page that needs nothing else."
+    "An HTML page of lives that needs no other file and no network."
     lives = [{**_of_page(audit), "picture": picture(audit) if draw else ""} for audit in audits]
     return render("row.html", title=title, lives=lives)

@@ -35,7 +35,7 @@ def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str,
 
 # %% ../../notebooks/10_history/16_sample.ipynb #5a3e1c07
 def _origin(kind: str, after: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:  # of `origin_of`
-    "Where a change comes from. A feed shows the row that a deletion removed, whose own facts are those of an older change."
+    "Where a change comes from. Of a deletion a feed has the removed row, whose facts are those of an older change."
     columns = [] if kind == "delete" else names
     time = after[COMMIT_TIME]
     return {**origin_of(after, columns), "at": f"{time:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") if time else ""}
@@ -50,7 +50,7 @@ def changed_sample(
     "Rows that a run has changed: those that had a row before come first, in the order of their last changes."
     position = changelog.position or Position()
     line = held_by(changelog, position)
-    # what the run has applied is new for a reader who stood before it
+    # What the run has applied is new for a reader who stood before it.
     seen_paths = frozenset(file.path for file in line.changes) - frozenset(paths)
     rows: pa.Table = feed_between(Span(line, seen_paths, False, position), key, limit=_KEYS * limit).rows
     names = [name for name in rows.column_names if name not in (CHANGE_TYPE, PLACE)]
@@ -78,7 +78,7 @@ def changed_by(
     archive: str = "",
     catalog: str = "",  # as the run had them
 ) -> list[dict[str, Any]]:  # of `shown_row`; none where the files are many, or hold more than `SMALL` bytes of rows
-    "Rows that a run has changed, for its report. It never raises: the run is committed, and its verdict stands."
+    "Rows that a run has changed, for its report. Never raises, because the run is committed already."
     try:
         changelog, key = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
         return (

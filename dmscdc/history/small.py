@@ -116,7 +116,7 @@ def _committed_by(
     committed, untimed = {}, 0
     for file, part in rows.items():
         times = commit_times(part, file, clock)
-        # load rows count at every moment
+        # Load rows count at every moment.
         counts = [file.is_load or (time or file.stamp) <= until for time in times]
         untimed += sum(time is None for time, is_kept in zip(times, counts) if is_kept and not file.is_load)
         committed[file] = part.filter(pa.array(counts, pa.bool_()))
@@ -139,7 +139,7 @@ def applicable(
         ops = rows[OP] if OP in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
         is_known = pc.is_in(ops, value_set=pa.array(OPS))
         emptied = pc.fill_null(pc.equal(ops, "T"), False)
-        # as a row of CSV is that cannot be read
+        # As a row of CSV is that cannot be read.
         source = (name for name in rows.column_names if not name.startswith("_cdc_"))
         empty = reduce(pc.and_, (pc.is_null(rows[name]) for name in source), pc.is_null(ops))
     odd = pc.invert(pc.or_(is_known, pc.or_(empty, emptied)))
@@ -158,7 +158,7 @@ def named_keys(
 ) -> list[dict[str, Any]]:
     "The keys that changes name, each once."
     keys: dict[tuple, dict[str, Any]] = {}
-    # a row is also named by the key that it had before
+    # A row is also named by the key that it had before.
     images = [files.images.get(name, "") for name in key]
     for rows in changes:
         for names in (key, images):
@@ -200,7 +200,7 @@ def key_states(
     "The changes of a key in order, applied one after the other."
     rows = [row for row in rows if row.op in OPS]
     changes = [row for row in rows if not row.file.is_load]
-    # the sequence decides only where every change of the key carries one
+    # The sequence decides only where every change of the key carries one.
     numbered = (is_sequence(row.values.get(clock.sequence), clock.sequence, row.file.name) for row in changes)
     sequence = clock.sequence if clock.sequence and all(numbered) else ""
     row = Row()
@@ -277,7 +277,7 @@ def _with_key(
     for change in chain.from_iterable(lives):
         if change.file.is_load:
             replayed[change.file].add(change.row)
-    # load rows that no change names stay columns of Arrow
+    # Load rows that no change names stay columns of Arrow.
     unchanged = [(file, without_rows(applied[file], replayed[file])) for file in changelog.load]
     parts = [with_columns(with_file(changelog, file, rows), columns) for file, rows in unchanged]
     ends = [state for changes in lives for state in key_states(changes, changelog.number, clock)[-1:]]
@@ -300,7 +300,7 @@ def _without_key(
     before = [rows[image].cast(columns.field(name).type) for name, image in images.items()]
     after_change = [rows[name] for name in images]
     equal_keys = [zip(*[map(plain_key, column.to_pylist()) for column in side]) for side in (after_change, before)]
-    # equal rows cannot be told apart, so the first of them goes
+    # Equal rows cannot be told apart, so the first of them goes.
     places: dict[tuple, deque[int]] = {}  # of the rows that are there, by their values
     stays = [True] * len(rows)
     missed = 0
@@ -325,6 +325,7 @@ def _lives(
     if not keys:
         return []
     numbers = {file: set(rows[ROW].to_pylist()) for file, rows in applied.items()}
+    # The load has replaced whatever changes before it did.
     matches = find_rows(replace(changelog, before=()), Query(tuple(key), keys), KeyIndex(key))
     return [[row for row in rows if row.row in numbers.get(row.file, ())] for rows in matches.rows]
 
@@ -336,6 +337,7 @@ def read_lake(
 ) -> pa.Table:  # Op, the source's columns, _cdc_file, _cdc_row
     "The rows of a lake's files. Raises `LakeDamaged`."
     columns = pa.schema([(column.name, lake_arrow_type(column.type)) for column in lake_columns(schema)])
+    # A table without files still has its columns.
     parts = [columns.empty_table()]
     rows = 0
     for file in files:
@@ -393,7 +395,7 @@ def left_by(
         return AsOf(of_lake(commit), words, "commit of the lake", begins)
     except (CommitConflict, FilesGone, FileNotFoundError):
         changelog = line()
-    # rows that had been put aside then were not in the table
+    # Rows that had been put aside then were not in the table.
     line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
     if missing := applied_but_gone(changelog, position):
         raise NoPast("; ".join(missing))
@@ -411,6 +413,7 @@ def known_then(
     def of_lake(commit: Commit) -> pa.Table:
         plain_lake = lake.plain(number)
         rows = read_lake(commit.schema, plain_lake[1] if plain_lake else ())
+        # A row that the lake only marks as deleted is not in the source.
         return rows.filter(pc.not_equal(rows[OP], "D")).drop_columns([OP])
 
     return left_by(lake, number, line, of_lake, table_then)

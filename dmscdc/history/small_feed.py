@@ -71,7 +71,7 @@ def _full(
     "From the first new change on, without what a resumed task has sent again."
     if True not in is_new:
         return ()
-    # what the reader made of older changes lacks a late one, so all that follows the late one is told again
+    # What the reader made of older changes lacks a late one, so all that follows the late one is repeated.
     start = is_new.index(True)
     pairs = zip([None, *states][start:], states[start:])
     return [state for previous, state in pairs if not (previous and _is_again(previous, state))]
@@ -116,7 +116,7 @@ def _images(
     facts = {PLACE: state.place, COMMIT_TIME: commit, FILE: change.name, ROW: change.row}
     images: dict[str, Mapping[str, Any]]
     if state.after is None:
-        # deleting twice is harmless, so it is told; of a row that was not there only the key is known
+        # Deleting twice is harmless, so it is in the feed; of a row that was not there only the key is known.
         images = {"delete": state.before or {name: change.values[name] for name in key}}
     elif state.before is None:
         images = {"insert": state.after}
@@ -152,8 +152,9 @@ def _keyed_rows(
 ) -> list[pa.Table]:
     "The rows of the feed. Raises `Refused` for a file that cannot be read."
     key, line = tuple(keys[0]) if keys else (), between.line
-    # the reader's row is made from all changes of its key, not from new ones alone
+    # The reader's row is made from all changes of its key, not from new ones alone.
     matches = find_rows(replace(line, before=()), Query(key, keys), KeyIndex(key)) if keys else Matches((), ())
+    # Without all changes of a key, the row before and after each of them is not certain.
     if matches.broken:
         raise Refused(matches.words[0])
     images: list[dict[str, Any]] = []
@@ -164,7 +165,7 @@ def _keyed_rows(
         for state in _key_feed(changes, fresh, between, net, clock, columns.names):
             images += _images(state, key, clock)
     parts = [pa.Table.from_pylist(images, columns)]
-    # rows of a new load that no change names stay in Arrow
+    # Rows of a new load that no change names stay in Arrow.
     for file, numbers in replayed.items() if between.reset else ():
         parts.append(_inserts(line, file, without_rows(new[file], numbers), clock, columns))
     return parts
@@ -178,7 +179,7 @@ def _key_feed(
     clock: CommitClock,
     names: Sequence[str],  # of the feed
 ) -> Sequence[KeyStep]:
-    "What is told of a key."
+    "The changes of a key that go into the feed."
     number = between.line.number
     states = key_states(changes, number, clock)
     if not states:
@@ -189,7 +190,7 @@ def _key_feed(
     ]
     if not net:
         return _full(states, is_new)
-    # what the reader has is made again, in the order that the changes had without the new ones
+    # What the reader has is made again, in the order that the changes had without the new ones.
     earlier = [state.change for state, new in zip(states, is_new) if not new]
     return _net(key_states(earlier, number, clock), states, [name for name in names if name not in _OURS])
 
@@ -239,7 +240,7 @@ def _types(schema: Schema) -> dict[str, str]:
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #181cd514
 def _columns(types: Mapping[str, str]) -> pa.Schema:
-    "The same for Arrow."
+    "The columns of the feed as an Arrow schema."
     return pa.schema([(name, lake_arrow_type(kind)) for name, kind in types.items()])
 
 # %% ../../notebooks/10_history/12_small_feed.ipynb #1616c7d8
@@ -269,7 +270,7 @@ def feed_between(
     else:
         parts += [_inserts(line, file, rows, clock, columns) for file, rows in new.items()]
     if between.reset:
-        # the reader starts with an empty table; this row sorts before all others
+        # The reader starts with an empty table; this row sorts before all others.
         parts.append(pa.Table.from_pylist([{CHANGE_TYPE: "reset", PLACE: f"{line.number:06d}"}], columns))
     rows = pa.concat_tables(parts).sort_by(_ORDER)
     return Feed(rows, between, net, line.gaps, dict(counted), len(keys), types)
@@ -283,5 +284,5 @@ def small_feed(
     net: bool = True,  # one change a key; else every change
     time_column: str = "",  # of the commit time, where it is to be this one
 ) -> Feed:
-    "The changes between two positions, as `feed` tells them. Raises `NoPast` if there would be a gap."
+    "The changes between two positions, like `feed`. Raises `NoPast` if there would be a gap."
     return feed_between(span(changelog, since, until), key, net, time_column)

@@ -41,7 +41,7 @@ def landed(changelog: Changelog) -> Position:
         return position
     end = changes[-1].path
     start = day_before(end)
-    # a file with a name that is not in this window is new later
+    # A file with a name that is not in this window is new later.
     window = tuple(file.identity for file in changes if file.order >= change_order(start))
     redone = changelog.position.redone if changelog.position and changelog.position.load == position.load else {}
     return replace(position, last=end, window=window, window_start=start, redone=redone)
@@ -96,6 +96,7 @@ def _difference(
         return None
     url = f"{changelog.reloads}/{name}"
     fs, path = fs_and_path(f"{url}/_SUCCESS")
+    # This mark is written last, so without it the difference is not whole.
     if not fs.get_file_info(path).is_file:
         return None
     line = replace(changelog, changes=(), number=max(changelog.number, since.load + 1))
@@ -111,7 +112,7 @@ def _revealed(
     for path, listed in lists.items():
         entries = [entry.row for entry in read_aside(changelog.aside, {path: (0, listed)})]
         rows = frozenset(row for row in entries if row is not None)
-        # a file that was put aside as a whole has no row in its list
+        # A file that was put aside as a whole has no row in its list.
         revealed[path] = None if None in entries else rows.difference(changelog.hidden.get(path, ()))
     return {path: rows for path, rows in revealed.items() if rows is None or rows}
 
@@ -123,25 +124,26 @@ def span(
 ) -> Span:
     "The files between two positions. Raises `NoPast` if they are not known."
     until = until or landed(changelog)
-    # what a file that is gone has changed is unknown, so nothing is told across it
+    # What a file that is gone has changed is unknown, so no feed goes across it.
     line = _whole(changelog, until)
     if since is None:
         return Span(line, frozenset(), True, replace(until, load=line.number))
     is_other = not is_same_base(changelog, since)
-    # after a reload by difference, who stood where the table stood need not start again
+    # After a reload by difference, who stood where the table stood need not start again.
     if is_other and (difference := _difference(changelog, since)):
         return difference
     reread_files = {} if is_other else reread(until, since)
     if is_other or not all(listed for listed, _ in reread_files.values()):  # what another file held then is not known
+        # Places begin with this number, so the reset sorts behind everything that the reader has.
         line = replace(line, number=max(line.number, since.load + 1))
         return Span(line, frozenset(), True, replace(until, load=line.number))
     line = replace(line, number=max(line.number, since.load))
     seen_paths = frozenset(file.path for file in _whole(changelog, since).changes)
     paths = {file.path for file in line.changes}
-    # a reader that is ahead has nothing to do
+    # A reader that is ahead has nothing to do.
     if seen_paths > paths:
         return Span(line, seen_paths, False, since)
-    # each has a file that the other lacks: no feed leads from one to the other
+    # Each has a file that the other lacks: no feed leads from one to the other.
     if seen_paths - paths:
         odd = f"the reader has {min(seen_paths - paths, key=change_order)}, which the position to go to does not hold"
         raise NoFeed(f"{changelog.table}: {odd}. Go to all that has landed (--to landed), or start again")
@@ -193,7 +195,7 @@ class Feed:
 
     @property
     def engine(self) -> str:
-        "Who has answered: Arrow or Spark."
+        "What has answered: Arrow or Spark."
         return "Arrow" if self.types else "Spark"
 
     @property

@@ -63,7 +63,7 @@ def spread(
     limit: int,  # at least 1
 ) -> list[RawFile]:  # in their order
     "At most this many files, evenly spread, with the newest."
-    # from the newest on, so that it is always part of the sample
+    # From the newest on, so that it is always part of the sample.
     step = max(1, -(-len(files) // limit))
     return list(files[::-1][::step][::-1])
 
@@ -79,7 +79,7 @@ def operation_mix(
     files: Sequence[RawFile],  # change files of a table
     limit: int = 100,  # files that are read
 ) -> _Mix:
-    "Count operations in a sample of a table's change files."
+    "Count operations in a sample of a table's change files. Files that cannot be read are named, not raised."
     counted, unread = [], []
     for file in spread(files, limit):
         try:

@@ -76,6 +76,7 @@ _ODD = re.compile(r"[ ,;{}()\n\t=]")  # characters that a column's name may have
 
 def _next(base: Newest | None) -> int:
     "The number of the transaction: the version that is expected."
+    # A writer that planned from an older version uses a number that is taken, and Delta skips its commit.
     return base.top.id + 1 if base else 0
 
 # %% ../../notebooks/07_lake/07_delta.ipynb #4a23b868
@@ -167,6 +168,7 @@ class DeltaTable(OwnFiles):
         settings = {"commitInfo.userMetadata": note, "write.txnAppId": _APP, "write.txnVersion": str(_next(base))}
         with session_settings(spark, {f"spark.databricks.delta.{name}": text for name, text in settings.items()}):
             if outcome is None:
+                # A MERGE of nothing makes a commit without files; an append would leave an empty file.
                 nothing = f"(select {ROW} from {table} where false) s on t.{ROW} = s.{ROW}"
                 spark.sql(f"merge into {table} t using {nothing} when matched then delete").collect()
             else:

@@ -105,6 +105,7 @@ def _told(value: Any, upper: bool) -> Any:
     if isinstance(value, str):
         return _told_text(value, upper)
     if isinstance(value, datetime):
+        # Readers expect bounds in Spark's form, which cuts times to milliseconds.
         moment = value.replace(tzinfo=None)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z" if moment.year >= 1000 else None
     if isinstance(value, date):
@@ -302,6 +303,7 @@ class DeltaLog(FormatLog):
         if not newest:
             return None
         reader = self._reader()
+        # Another program has committed since the newest version was looked up.
         if reader.version() != newest.top.id:
             raise overtaken(self.table.table, None)
         about, fields = reader.metadata(), json.loads(reader.schema().to_json())["fields"]
@@ -333,7 +335,7 @@ class DeltaLog(FormatLog):
         self.store.create(f"{self.folder}/_delta_log/{version:020d}.json", lines.encode())
 
     def after(self, entry: Entry) -> None:
-        "A checkpoint now and then. Where it fails, the commit is there all the same, and a later one makes it."
+        "Write a checkpoint now and then. If that fails, the commit stays valid, and a later one writes it."
         if self.now and self.now.version + 1 >= _CHECKPOINT:
             try:
                 if self.now.version + 1 >= self._checkpoint() + _CHECKPOINT:
@@ -349,7 +351,7 @@ class DeltaLog(FormatLog):
             return 0
 
     def _steps(self, head: Entry | None, entry: Entry) -> Iterator[dict[str, Any]]:
-        "What a commit says, a step each."
+        "The lines of a commit in the log, one step each."
         now, version = round(time.time() * 1000), self.now.version + 1 if self.now else 0
         partition, schema = entry.facts["partition"], tuple(Column(*fields) for fields in entry.facts["schema"])
         columns = stored_columns(schema, entry.facts.get("op_column", OP))
@@ -374,7 +376,7 @@ class DeltaLog(FormatLog):
             yield {"add": {**new, "modificationTime": now, "dataChange": True, "stats": stats}}
 
     def _info(self, head: Entry | None, entry: Entry, removed: int, now: int) -> dict[str, Any]:
-        "What a commit says of itself."
+        "The `commitInfo` of a commit."
         metrics = {
             "numTargetFilesAdded": len(entry.adds),
             "numTargetFilesRemoved": removed,

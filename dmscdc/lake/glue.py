@@ -48,6 +48,7 @@ def hive_type(
     "The type of a column in Glue."
     if column.type in _HIVE_TYPES or re.fullmatch(r"decimal\(\d+,\d+\)", column.type):
         return column.type
+    # Without this error a query would fail on the column later.
     raise CatalogError(f"{table}: column {column.name} is {column.type}, which a Hive catalogue has no type for")
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #31688833
@@ -56,6 +57,7 @@ def hive_columns(
     schema: Schema,
 ) -> list[dict[str, str]]:  # Name and Type of each
     "Columns in Glue. Raises `CatalogError` if two names become one."
+    # Glue stores names in lower case, so two that differ only in case would become one.
     for name, times in Counter(column.name.lower() for column in schema).items():
         if times > 1:
             clashing = " and ".join(column.name for column in schema if column.name.lower() == name)
@@ -154,6 +156,7 @@ def entry_of(
         replace(column, type=storage.wider.get(column.type, column.type)) for column in (*storage.first, *lake_schema)
     ]
     by_name = {column["Name"]: column for column in hive_columns(table, tuple(stored))}
+    # Readers that open a path find the partitions in the table's own log.
     keys = [] if storage.has_path else [by_name.pop(name.lower()) for name in commit.partition]
     partitions = {} if storage.has_path else _hive_folders(folders)
     return CatalogEntry(
@@ -184,7 +187,9 @@ def table_input(entry: CatalogEntry) -> dict[str, Any]:
     marks = {_TABLE: str(entry.table), _COMMIT: entry.commit}
     return {
         "Name": entry.table.name.lower(),
+        # Athena's DDL fails on a table without this.
         "TableType": "EXTERNAL_TABLE",
+        # Required even if there are none.
         "PartitionKeys": list(entry.keys),
         "StorageDescriptor": _descriptor(entry),
         "Parameters": {**entry.storage.parameters, **marks},
@@ -208,6 +213,7 @@ def laid_over(present: Any, new: Any) -> Any:
         and isinstance(new, list)
         and all(isinstance(element, Mapping) for element in present + new)
     ):
+        # People and tools also add to an entry, such as a comment to a column; that stays.
         by_name = {element.get("Name"): element for element in present}
         return [laid_over(by_name.get(element.get("Name")), element) for element in new]
     return new
@@ -224,6 +230,7 @@ def is_behind(
     synced: str,  # what the state remembers
 ) -> bool:
     "Whether the catalogue lacks the newest commit. Makes no request."
+    # The state, which a pass reads anyway, keeps the mark: else each pass would ask Glue about every table.
     return bool(address and head and synced != _synced_mark(address, head))
 
 # %% ../../notebooks/07_lake/04_glue.ipynb #78f76fc0
@@ -274,6 +281,7 @@ def _create(place: _GlueTable, input: Mapping[str, Any]) -> None:
     "Enter a new table, and its database if the address asks for that. Raises `CatalogError`."
     try:
         place.glue.create_table(DatabaseName=place.database, TableInput=input)
+    # When creating a table, this answer means that the database is missing.
     except place.glue.exceptions.EntityNotFoundException as error:
         make_database(place, error)
         place.glue.create_table(DatabaseName=place.database, TableInput=input)

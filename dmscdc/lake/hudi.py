@@ -215,7 +215,7 @@ class HudiTable(OpenTable):
         return ""
 
     def _options(self, transaction: Transaction, operation: str, note: str, after: str) -> dict[str, str]:
-        "What Hudi is told about a commit."
+        "Hudi's options for a commit."
         keys, types = _keys_of(transaction), _types_of(transaction)
         options = {
             **_OPTIONS,
@@ -299,7 +299,7 @@ def _types_of(transaction: Transaction) -> dict[str, str]:
 
 # %% ../../notebooks/07_lake/10_hudi.ipynb #01b3c11d
 def _marked_by(transaction: Transaction) -> str:
-    "The column that tells Hudi which rows go: they have the text gone there."
+    "The column in which Hudi finds the rows to delete: they have the text `gone` there."
     return FILE if transaction.op_column == NO_OP else transaction.op_column
 
 # %% ../../notebooks/07_lake/10_hudi.ipynb #8e5bc0e9

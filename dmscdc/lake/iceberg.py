@@ -50,11 +50,9 @@ def version_from(snapshot: dict[str, Any]) -> FormatCommit:
 
 # %% ../../notebooks/07_lake/09_iceberg.ipynb #d5e3d296
 def snapshot_commits(metadata: dict[str, Any]) -> Iterator[FormatCommit]:
-    "The versions that were a table's, from the current one on, which tells the columns of now."
-    schemas = {snapshot["schema-id"]: snapshot for snapshot in metadata.get("schemas") or ()}
-    columns = tuple(
-        snapshot["name"] for snapshot in schemas.get(metadata.get("current-schema-id"), {}).get("fields", ())
-    )
+    "The versions of a table, newest first, with the columns that it has now."
+    schemas = {schema["schema-id"]: schema for schema in metadata.get("schemas") or ()}
+    columns = tuple(field["name"] for field in schemas.get(metadata.get("current-schema-id"), {}).get("fields", ()))
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or ()}
     log, yielded = metadata.get("snapshot-log") or (), set()
     # Parents lead back; a table that was replaced as a whole begins a new line, which its log of snapshots leads on to.

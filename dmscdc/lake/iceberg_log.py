@@ -43,6 +43,7 @@ def iceberg_type(
     from pyiceberg import types
 
     kinds = {
+        # Iceberg has no integers of one or two bytes.
         "tinyint": types.IntegerType,
         "smallint": types.IntegerType,
         "int": types.IntegerType,
@@ -97,6 +98,7 @@ def folder_catalog(
                 requirement.validate(base)
             new = update_table_metadata(base, updates, False, before or None)
             version = re.search(r"/v(\d+)\.[^/]*$", before)
+            # The metadata's number only grows, so a second writer with the same plan takes the same name and fails.
             number = int(version[1]) + 1 if version else 1
             name = f"{table.place}/metadata/v{number}.metadata.json"
             # The next number is taken by exclusive creation, as Iceberg's own catalogue for folders takes it by a
@@ -243,6 +245,7 @@ class IcebergLog(FormatLog):
             return None
         before, document = self.table.newest_metadata()
         metadata = TableMetadataUtil.parse_obj(document)
+        # Another program has committed since the newest version was looked up.
         if metadata.current_snapshot_id != newest.top.id:
             raise overtaken(self.table.table, None)
         obstacles = reasons(metadata, stored_columns(newest.commit.schema, newest.commit.op_column))
@@ -313,7 +316,7 @@ class IcebergLog(FormatLog):
 
     def _entry(self, newest: Newest, transaction: Transaction, table: Table) -> Entry:
         "The files of the table, and a change to it."
-        fields_by_name = {data_file.name: data_file for data_file in table.metadata.schema().fields}
+        fields_by_name = {field.name: field for field in table.metadata.schema().fields}
         fields = [fields_by_name.get(key) for key in newest.commit.key or (FILE, ROW)]
         kinds = {column.name: lake_arrow_type(column.type) for column in newest.commit.schema}
         self.kinds = [kinds[name] for name in self.partition]

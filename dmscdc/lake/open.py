@@ -78,7 +78,7 @@ def packed(
 def from_note(
     note: str,
 ) -> dict[str, Any] | None:  # None: it is not ours
-    "What a note says."
+    "The facts in a note."
     try:
         facts = json.loads(note)["dmscdc"]
         return json.loads(zlib.decompress(base64.b64decode(facts)))["dmscdc"] if isinstance(facts, str) else facts
@@ -97,7 +97,7 @@ class FormatCommit:
     files: Mapping[str, int] = field(default_factory=dict)  # how many rewritten, added, removed, kept
     bytes: int = 0  # written
     goes_to: Any = None  # the version that it restored; None: it follows the one before
-    columns: tuple[str, ...] = ()  # of the table from then on, where it tells
+    columns: tuple[str, ...] = ()  # of the table from then on; () if not known
 
 # %% ../../notebooks/07_lake/05_open.ipynb #bf8c9e62
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ def newest_of(
             our_names = [column.name for column in stored_columns(commit.schema, commit.op_column)]
             dropped = tuple(name for name in our_names if columns and name not in columns)
             return Newest(version, commit, facts["attempt"], top, tuple(foreign), dropped)
+        # What others do to the files alone, such as compaction, leaves our position true.
         if version.changes_rows:
             foreign.append(version)
     return None
@@ -169,7 +170,7 @@ class OpenCommit:
         )
 
     def _written(self) -> Newest:
-        "Write, and look whether it is ours that counts."
+        "Write the commit, and check that ours is the newest. Raises `CommitConflict`."
         failed = None
         try:
             self.write(to_note(self.transaction, self.rows))
@@ -188,6 +189,7 @@ class OpenCommit:
 @contextmanager
 def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     "Settings of a session inside the block."
+    # A MERGE has no place for a note, so the note goes through a setting of the session.
     before = {name: spark.conf.get(name, None) for name in settings}
     try:
         for name, value in settings.items():
@@ -352,7 +354,7 @@ class OpenTable(FormatAdapter):
             )
 
     def _told(self, newest: Newest) -> list[str]:
-        "What others have done to the rows."
+        "A sentence about rows that another program has changed since our commit; none if there are none."
         reload = f"{Advice.RELOAD(self.table)}"
         return [
             f"{self.location}: version {version.id} ({version.words}) was written by another program, so the table no "
@@ -411,10 +413,12 @@ class OpenTable(FormatAdapter):
         with clock.step("match_batch"):
             outcome = match_batch(spark, rows, batch, f"{self.staging_dir(transaction)}/outcome")
         types = {column.name: column.type for column in transaction.schema}
+        # A MERGE does not change the types of columns.
         if not base.commit.rows or any(types.get(column.name) != column.type for column in base.commit.schema):
             new = frame_as_stored(whole(spark, rows, outcome), transaction.op_column)
             write = partial(self.overwrite, spark, new, transaction, base)
         else:
+            # A batch that changes nothing commits only its position.
             effective = outcome if outcome.changes or transaction.schema != base.commit.schema else None
             write = partial(self.merge, spark, effective, transaction, base)
         return OpenCommit(self, transaction, base.commit.rows + outcome.added, write, outcome.counts, clock)
@@ -439,11 +443,11 @@ class OpenTable(FormatAdapter):
     packs, expires = "", ""  # what the format does, in words
 
     def pack(self, spark: SparkSession) -> str:
-        "Small files become few. Returns what was done, in words; nothing where there was nothing to do."
+        "Pack small files. Returns a sentence about what was done, empty if there was nothing to do."
         return ""
 
     def expire(self, spark: SparkSession, before: str) -> str:
-        "What was needed only before a time goes. Returns what was done, in words."
+        "Remove what was needed only before a time. Returns a sentence about what was done."
         return ""
 
     def plan_maintenance(self, before: str) -> MaintenancePlan:
@@ -521,6 +525,7 @@ class OwnFiles(OpenTable):
             self.base_of(transaction)
         except LeftToFormat:
             return False
+        # A copied file keeps its rows together, and a partition would have to divide them.
         return not transaction.partition
 
     def copy(self, spark: SparkSession, load: LoadFiles, transaction: Transaction) -> ParquetCommit:
@@ -537,6 +542,7 @@ class OwnFiles(OpenTable):
         try:
             return stage_batch(self, spark, batch, transaction)
         except LeftToFormat as reason:
+            # The format's own writer does what our tasks cannot.
             return replace(self.merged(spark, batch, transaction), by_format=str(reason))
 
     def left_because(self) -> str:
@@ -578,7 +584,7 @@ class FormatLog:  # a `lake.parquet.journal.Log`
         self.field_ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
 
     def checked_content(self, number: int) -> AbstractContextManager[None]:
-        "As the journal's: what a log of others cannot say raises `LeftToFormat`."
+        "Like the journal's; a log of others raises `LeftToFormat` instead."
         return nullcontext()
 
     def base(

@@ -77,6 +77,7 @@ def _effects(names: Sequence[str], batch: Batch) -> dict[str, str]:
     }
 
 # %% ../../notebooks/07_lake/03_outcome.ipynb #a31e32ad
+# Sending a small batch is cheaper than moving the table's rows to it.
 _SMALL = 64 << 20  # bytes of a batch that is sent to every task
 _BOUNDED = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
 
@@ -134,6 +135,7 @@ def _met(
     from pyspark.sql import functions as F
 
     keys = [names.index(key) for key in batch.keys]
+    # Formats keep such bounds for each file, and skip files outside.
     for name, (low, high) in bounds.items():
         rows = rows.where(f"{quoted(name)} between {low} and {high}")
     # Columns have numbers, o3 of the old row and n3 of the batch row, because a source's column may have any name.
@@ -178,7 +180,7 @@ def match_batch(
     batch: Batch,
     url: str,  # a new folder
 ) -> MergeSource:
-    "Let the batch meet the table's rows, and write down what these become."
+    "Join a batch with the table's rows, and write the resulting rows to a folder."
     from pyspark.sql import functions as F
 
     names = [column.name for column in lake_columns(batch.schema)]
@@ -187,6 +189,7 @@ def match_batch(
     met = met.select(*[f"c{i}" for i in range(len(names))], *_FLAGS, "met")
     if batch.replaces:
         met = met.unionByName(_stale(spark, rows, batch, names))
+    # Written aside, so that the join runs once, for the counts and for the MERGE.
     met.write.parquet(spark_url(url))
     outcome_rows = _read(spark, batch, url)
     counters = {name: F.count(F.when(F.col(name), 1)) for name in (*_FLAGS, "met")}

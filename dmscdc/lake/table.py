@@ -79,6 +79,7 @@ class Transaction:
 
     def __post_init__(self) -> None:
         if not self.op_column:
+            # A default that depends on another field has to be set here, past the frozen class.
             object.__setattr__(self, "op_column", self.base.op_column if self.base else OP)
 
     @property
@@ -108,7 +109,7 @@ def _as_set(setting: str, columns: tuple[str, ...]) -> str:
 
 # %% ../../notebooks/07_lake/01_table.ipynb #76125c8f
 def laid_out(head: Commit) -> tuple[str, ...]:  # columns and expressions
-    "By what a table's rows were laid out."
+    "The columns and expressions by which a table's rows were partitioned."
     expressions = {column.name: column.of for column in head.schema}
     return tuple(expressions.get(name) or name for name in head.partition)
 
@@ -136,6 +137,7 @@ def set_otherwise(
         for setting, asked_for, has in differing
     ]
     advice = f"rewrite it: `{Advice.RELOAD(table)}`"
+    # A table that began without load files cannot be reloaded from them.
     if not has_load:
         back = " ".join(_as_set(setting, has) for setting, _, has in differing)
         advice = f"only a new full load rewrites it; set it back: `{Advice.SET(table, back)}`"
@@ -324,7 +326,7 @@ class Stopwatch:
         name: str,
         rows: int | None = None,  # that it is about, for a person who waits
     ) -> Iterator[None]:
-        "Add the seconds of a block to a step, and tell who waits that it has begun."
+        "Add the seconds of a block to a step, and show its name to whoever waits."
         start = time.perf_counter()
         with suppress(OSError, KeyError):  # nobody waits, or no longer
             Path(os.environ[STEP]).write_text(name if rows is None else f"{name}, {rows:,} row{'s' * (rows != 1)}")
@@ -458,10 +460,10 @@ class LakeTable(LakeReader, Protocol):
         "Commit a position without rows. A format that needs Spark for it calls `spark`."
 
     def plan_maintenance(self, before: str) -> MaintenancePlan:
-        "What `maintain` would do, with what was needed until a time, like the `at` of a commit. No Spark, no change."
+        "What `maintain` would do, up to a time like the `at` of a commit. Starts no Spark, changes nothing."
 
     def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
-        "Small files become few, and what no commit since then needs goes. Yields what was done, after each step."
+        "Pack small files, and remove what no commit since a time needs. Yields a sentence after each step."
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-033
 IN_CATALOG = ("iceberg",)  # formats that keep tables of a bucket in a catalogue
@@ -474,6 +476,7 @@ def open_table(
     **settings: Any,  # of the format, e.g. target_bytes
 ) -> LakeTable:
     "Open a table in its format. Raises `FormatMissing`."
+    # A format's class is imported only when one of its tables is opened.
     return resolve_name(check_format(format, table))(lake, table, **settings)
 
 # %% ../../notebooks/07_lake/01_table.ipynb #1de2f11e

@@ -32,7 +32,7 @@ def ahead_of(
     | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
     position: Position,  # of its newest commit
 ) -> str:  # "" where the old solution is not ahead
-    "What is said when the 2019 solution claims to have applied more than a lake of ours."
+    "A note if the 2019 solution has applied more than a lake of ours."
     if not instruction or change_order(instruction["last"]) <= change_order(position.last or "0.parquet"):
         return ""
     return (

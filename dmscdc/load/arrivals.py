@@ -30,6 +30,7 @@ def advance(
 ) -> Position:
     "The position after a commit."
     now = dict(file.identity for file in applied)
+    # A file that is applied again is in the tally already.
     applied_before = [name for name in (*(file.identity for file in older), *base.window) if name[0] in now]
     total = base.applied and plus(less(base.applied, checksum(applied_before)), checksum(now.items()))
     names = {**dict(base.window), **now}
@@ -127,7 +128,7 @@ def split_late(
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-029
 def is_copied(arrivals: Arrivals, position: Position) -> bool:
-    "All we should know was put since the last listing; where we know no file, two from before the window tell it."
+    "True if every known file is newer than the last listing (or, with none known, two old ones are)."
     applied = arrivals.applied + arrivals.other
     late = [file for file in arrivals.too_late if file.order > position.floor]
     if position.applied and len(late) >= position.applied[0] - len(position.window):  # else some are gone, who knows
@@ -144,13 +145,13 @@ def split_at(
     files: Iterable[RawFile],
     floor: tuple[str, str],  # of a position
 ) -> tuple[tuple[RawFile, ...], tuple[RawFile, ...]]:  # up to it, after it
-    "What does not count, and what comes after it."
+    "Split files at a floor: those up to it no longer count."
     listed = tuple(files)
     return tuple(file for file in listed if file.order <= floor), tuple(file for file in listed if file.order > floor)
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #3d71d88a
 def by_tally(arrivals: Arrivals, position: Position) -> Arrivals:
-    "Old files and those that come too late, as the tally of applied files tells them apart."
+    "Arrivals with old files and too late ones separated by the tally of applied files."
     (obsolete, old), (over, late) = (split_at(files, position.floor) for files in (arrivals.old, arrivals.too_late))
     if position.applied is None or is_copied(arrivals, position):
         return arrivals
@@ -213,12 +214,12 @@ class Plan:
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-038
 def count(number: int, noun: str = "change file") -> str:
-    "A number and what it counts, in the right number: 1 change file, 2 change files."
+    "A number and its noun, in singular or plural: 1 change file, 2 change files."
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #7b37a553
 def some(files: Iterable[RawFile | str]) -> str:
-    "Names, the first ten of them."
+    "The first ten names, and how many more there are."
     paths = [file if isinstance(file, str) else file.path for file in files]
     return ", ".join(paths[:10]) + (f" and {len(paths) - 10:,} more" if len(paths) > 10 else "")
 
@@ -259,7 +260,7 @@ def announce(
     plan: Plan,
     find: Callable[[], Sequence[str]],  # the files of others in the table's folder
 ) -> Plan:
-    "A plan that takes over a lake of the 2019 solution says what that means; without a file it waits for a person."
+    "Add to a plan that takes over a 2019 lake what that means; without a file it waits for a person."
     if plan.load or (plan.instruction or {}).get("kind") != Instruct.ADOPT:
         return plan
     # Our two columns are added to all files of the old lake, which people should know beforehand.
@@ -337,6 +338,7 @@ def changed_inputs(plan: Plan, listing: Listing) -> list[str]:  # of landing and
     "Inputs that are no longer what the plan says, a sentence each."
     listed = {listed_file.path: listed_file for listed_file in listing.load + listing.changes}
     words = []
+    # A run takes minutes, in which somebody may replace a file that the plan names.
     for file in plan.inputs:
         present = listed.get(file.path)
         if present is None:
@@ -349,5 +351,5 @@ def changed_inputs(plan: Plan, listing: Listing) -> list[str]:  # of landing and
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-056
 def is_same_input(plan: Plan, listing: Listing) -> bool:
-    "All inputs are still what the plan says."
+    "Whether all inputs are still what the plan says."
     return not changed_inputs(plan, listing)

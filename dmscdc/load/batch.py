@@ -145,6 +145,7 @@ def fold_files(
         url,
         change_sequence(task, files, load),
         soft_deletes=task.soft,
+        # Without a key an update cannot name its row.
         only_inserts=not task.key,
         partition_texts=partition_texts(task, files.schema),
         existing_columns=tuple(column.name for column in table_schema),

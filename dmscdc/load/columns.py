@@ -55,6 +55,7 @@ def _check_partition(task: TableContext, schema: Schema, column: str) -> None:
         return
     if types[column] == "binary":
         raise Refused(f"{task.table}: the partition column {column} is binary, folders are called by texts. {advice}")
+    # A folder's name has 255 bytes, for the column's name and the value together.
     room = folder_bytes_left(column)
     if room < LONGEST_VALUE:  # the first row with a long value would be refused, and the load with it
         raise Refused(
@@ -116,6 +117,7 @@ def _reason_unfit(value: str) -> str:
 # %% ../../notebooks/08_load/05_columns.ipynb #cell-027
 def columns_after(task: TableContext, head: Commit | None, footers: Sequence[Footer]) -> Evolution:
     "What the table's columns become by change files. Raises `Refused`."
+    # A load file among the changes has no Op.
     check_ops(str(task.table), footers)
     absent = Position.from_json(head.position).absent if head else ()
     evolution = evolve(str(task.table), head.schema if head else (), footers, absent)

@@ -35,6 +35,7 @@ def takes_difference(task: TableContext, plan: Plan, head: Commit | None, schema
     is_load_again = set(plan.load) <= set(Position.from_json(head.position).load_files)
     if is_load_again:  # asked for by somebody who doubts the table
         return False
+    # Rows can be compared only under the same key, columns and layout.
     is_laid_out = (sorted(head.key), tuple(head.partition)) == (sorted(task.key), tuple(task.partition))
     return is_laid_out and head.op_column == task.op_column and not replaced_columns(head, schema)
 
@@ -52,6 +53,7 @@ def compare_with_table(
     name = reload_name(Position.from_json(transaction.base.position), plan.load)
     fs, path = new_fs_and_path(task.reloads)
     fs.delete_dir_contents(path, missing_dir_ok=True)  # of the load before, whose files are overwritten
+    # A reader at exactly the table's position continues from these pairs, instead of starting again.
     pairs = f"{task.reloads}/{name}" if name else ""
     url = f"{task.lake.staging_dir(transaction)}/staged"
     return stage_difference(spark, task.lake.read(spark), rows, task.key, load.schema, url, pairs)

@@ -106,7 +106,7 @@ def from_before_emptied(
     batch: Batch,
     emptied: str,  # change sequence of the TRUNCATE, "" for none
 ) -> list[RawRow]:
-    "Changes from before the TRUNCATE on which the table stands, which a resumed task has sent again after it."
+    "Changes from before the table's last TRUNCATE, which a resumed task has sent again after it."
     from pyspark.sql import functions as F
 
     # Applied, these changes would bring back rows that the source no longer has.
@@ -147,7 +147,7 @@ def _check_truncate(task: TableContext, before: Position, file: RawFile, row: in
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #64dba766
 def _position_on(emptied: Truncations, before: Position, after: Position) -> Position:
-    "Where a table stands that a TRUNCATE has emptied, as if that were its load."
+    "The position of a table that a TRUNCATE has emptied, as if that were its load."
     return Position(
         load=before.load + 1,
         load_files=after.load_files,

@@ -223,7 +223,7 @@ def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: 
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.folded
     changes = folded.reading.changes
-    # The first batch on a load says it; later ones would only say it again.
+    # The first batch on a load has the note; later ones would only repeat it.
     is_after_load = Position.from_json(head.position).applied == (0, 0)
     return replace(
         folded,

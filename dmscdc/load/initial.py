@@ -107,6 +107,7 @@ def replace_table(
     rows_aside: int = 0,  # how many of its rows are put aside
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
+    # Copying files reads no row; without some of their rows, files cannot be copied.
     if task.lake.can_copy(transaction) and not rows_aside:
         return task.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
     rows = load_rows(spark, task, load, load_number, rows_aside)
@@ -139,7 +140,7 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
 def _position_and_note(
     task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
-    "Where the table stands once the load is committed."
+    "The table's position once the load is committed."
     position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
     # Nothing that was put aside before the load still is.
@@ -162,6 +163,7 @@ def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commi
     with clock.step("footers"):
         opened = open_files(task, plan.load, head)
     load = _open_load(task, opened, head)
+    # A small load is checked without Spark.
     if not fits_in_memory(load.bytes):
         with clock.step("Spark's start"):
             spark()

@@ -51,6 +51,7 @@ def ordered_rows(spark: SparkSession, files: ChangeFiles) -> DataFrame:
     numbers = [(file.path, number) for number, file in enumerate(files.footers)]
     numbered = spark.createDataFrame(numbers, f"{FILE} string, _cdc_number bigint")
     rows = read_changes(spark, files).join(F.broadcast(numbered), FILE)
+    # No file has 2**40 rows, so the file decides first and then the row.
     return rows.withColumn(AT, F.col("_cdc_number") * 2**40 + F.col(ROW)).drop("_cdc_number")
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #fcbe8f26
@@ -127,7 +128,7 @@ def rows_sent_again(
     from pyspark.sql import functions as F
 
     lowest = batch.folded.lowest
-    # Only a change sequence tells that two inserts are one order: two equal rows may be two orders.
+    # Only a change sequence proves that two inserts are one order: two equal rows may be two orders.
     if not batch.folded.highest or batch.folded.without_sequence:
         return SentAgain({}, lowest)
     column = sequence_column(files)
@@ -141,6 +142,7 @@ def rows_sent_again(
                 read_changes(spark, earlier), F.col(NAME), values, rows, files, lowest.sequence, applied
             )
             repeats = repeats.union(in_earlier)
+    # The table has no change above its highest sequence, so there is nothing to compare.
     if lowest and lowest.sequence <= (Position.from_json(head.position).sequence or ""):
         values = _values_of(files, [head.schema])
         table = task.lake.read(spark)
@@ -180,6 +182,7 @@ def repeats_of_load(
     names = [column.name for column in head.schema if not column.of and column.name not in added_by_task]
     names = [name for name in names if not carried or name in carried]
     table = task.lake.read(spark)
+    # A row of a load has the load's number behind its file's name.
     of_load = table.where(table[FILE].endswith(f"#{load.load}"))
     return [RawRow(*place) for place in doubles(ordered_rows(spark, chosen), of_load, names)]
 

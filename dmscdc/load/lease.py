@@ -46,9 +46,10 @@ def leased(state: State, table: TableRef, owner: str, fence: int) -> Iterator[Ca
     "Work under the lease, which the call that is yielded renews; our own is given back."
     lease = acquire(state, table, owner, fence)
     try:
-        # A bucket that cannot put a file exclusively lets the state say which commit counts.
+        # Where a bucket cannot put a file exclusively, the state decides which commit counts.
         with decided_by(lambda *arguments: state.decide(table, *arguments)):
             yield lambda: state.renew(lease, HOLD if owner else _HOLD_BY_HAND)
     finally:
+        # The controller's lease is not ours to release.
         if not owner:
             state.release(lease)

@@ -43,7 +43,7 @@ class Maintained:
 
 # %% ../../notebooks/08_load/22_maintain.ipynb #cdb73be9
 def kept_since(days: float, now: datetime | None = None) -> str:  # UTC, like the `at` of a commit
-    "The time from which on everything stays known."
+    "The time since which everything stays known."
     return f"{(now or datetime.now(timezone.utc)) - timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}"
 
 # %% ../../notebooks/08_load/22_maintain.ipynb #e6df34e4
@@ -63,6 +63,7 @@ def maintain(
         raise UnknownTable(f"no table {table} in the state: {Advice.LIST()}")
     lake_table = open_lake(item, lake, catalog)
     if spark is None:
+        # A plan changes nothing, so it needs neither lease nor Spark.
         planned = lake_table.plan_maintenance(since)
         return Maintained(table, item.format, planned.steps, planned.oldest)
     # Upkeep commits as a load does, so it needs the table's lease.

@@ -88,6 +88,7 @@ def _check(item: TableItem, format: str, head: Commit | None) -> Commit:
     if head.number != item.commit:
         command = f"{Advice.PASS_ONLY(item.table)}"
         raise Refused(f"{item.table}: lake and state do not agree. Bring them together: {command}")
+    # One Spark session knows one format beside plain Parquet.
     if "parquet" not in (item.format, format):
         first_step = Advice.MIGRATE(item.table, format="parquet")
         raise Refused(f"{item.table}: from {item.format} to {format} it goes by plain Parquet. First: {first_step}")
@@ -123,6 +124,7 @@ def migrate(
         if mark in store.list(f"_dmscdc/{place}"):  # of a move that died
             _delete(store, [noted, *sorted(_divided(store, place, plain)[is_old])], place)
         else:
+            # If this move dies, the next one sees the mark and removes what the new table has left.
             store.create(mark, b"")
         first_commit = Transaction(
             None, head.position, "migrate", head.schema, head.key, head.partition, op_column=head.op_column
@@ -130,6 +132,7 @@ def migrate(
         pending = new.replace(session, old_table.read(session), first_commit, head.rows, head.rows * _ROW)
         renew()
         done = pending.commit().commit
+        # Nobody reads the new table before the state changes, so a wrong one does no harm here.
         if (count := new.read(session).count()) != head.rows:
             raise LakeDamaged(f"{table}: {head.rows:,} rows were to move, {count:,} arrived. It is still {item.format}")
         old_files = _divided(store, place, plain)[not is_old]

@@ -126,6 +126,7 @@ def note_unmatched(task: TableContext, written: CommitMetrics, left_out: Schema 
     "Updates of rows that the table did not hold."
     if not written.unmatched or task.from_stream:
         return ""
+    # With before images DMS names the old key. Without them a changed key looks like an update of a missing row.
     images = {f"BI_{name}" for name in task.key}
     images_left_out = [column.name for column in left_out if column.name in images]
     reload = f"{Advice.RELOAD(task.table)}"

@@ -165,6 +165,7 @@ def doubts_of(
 ) -> tuple[str, ...]:
     "The notes that stay true until a reload, or until a person accepts them."
     before = Position.from_json(head.position)
+    # The next run finds nothing wrong, so these have to stay with the table.
     doubts = [
         note_clashes(task, written),
         note_partial_move(task, folded.batch),

@@ -184,6 +184,7 @@ def notes_on(
 ) -> tuple[str, ...]:
     "What is wrong with the change files, if anything."
     copied = is_copied(arrivals, case.position)
+    # A copied landing gets one note, not one for every old file.
     stray = sorted(arrivals.held + arrivals.too_late * (not copied), key=lambda file: file.order)
     cases: list[tuple[Callable[..., str], Sequence[RawFile], tuple[Any, ...]]] = [
         (note_other, arrivals.other, ()),
@@ -226,7 +227,7 @@ def plan_changes(case: Situation) -> Plan:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-028
 def load_times(case: Situation, accept: bool) -> tuple[RawFile, ...]:
-    "The load files the table stands on; with `accept` with the times they have in the landing."
+    "The load files of the table; with `accept` those have the times of the landing."
     listed = {file.identity: file for file in case.listing.load} if accept else {}
     return tuple(listed.get(file.identity, file) for file in case.position.load_files)
 
@@ -244,12 +245,13 @@ def _unmoved(
         "held": () if accept else waits,
         "left_out": tuple(left_out),
         "load_files": load_times(case, accept),
+        # Keeping the old time repeats the note about a copied landing until a person accepts it.
         "listed_at": case.position.listed_at if copied and not accept else case.listed_at(),
     }
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-031
 def _place(case: Situation) -> tuple[str, str]:
-    "Where a rewind begins, as a sort key; a bare name stands before or behind all paths of that name."
+    "Where a rewind begins, as a sort key; a bare name sorts before or after all paths of that name."
     path = case.instruction.get("to") or case.instruction["after"]
     side = "" if case.instruction.get("to") else "\uffff"
     return path.rpartition("/")[2], path if "/" in path else side
@@ -444,7 +446,7 @@ def plan_table(
     commit: int | None = None,  # the table's newest; an instruction for another one is void
     any_age: bool = False,  # late files are applied however old they are
 ) -> Plan:
-    "What a table needs now. Looks at nothing but what it is given."
+    "The plan of a table. Depends only on its arguments; no file is opened."
     instruction_now, void = instruction_for(table, instruction, commit)
     if position is None and instruction_now and instruction_now["kind"] == Instruct.ADOPT:
         position = take_over(listing, instruction_now, now)
@@ -454,6 +456,7 @@ def plan_table(
     known_load = position.load_files if position else ()
     reload = case.asks(Instruct.RELOAD)
     accepted = case.asks(Instruct.ACCEPT) and is_copy(listing.load, known_load)
+    # Accepting a copied load means that it is the load that the table has.
     load = LoadSet("known") if accepted else judge_load(listing, known_load, now, quiet_period, trusted=reload)
     if reload and load.kind == "none":
         case = replace(case, asked=None)
@@ -476,7 +479,7 @@ def _hand_over(case: Situation, load: LoadSet) -> Plan:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #8c9b76aa
 def _ways_out_of_mixed(case: Situation) -> str:
-    "What helps against a mixed set."
+    "The commands for a load set that mixes files of two loads."
     keep = case.command(Advice.RELOAD_KEEP)
     return (
         f"Remove the files of the earlier load from the landing; or, if all belong together, "
@@ -485,7 +488,7 @@ def _ways_out_of_mixed(case: Situation) -> str:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-074
 def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
-    "Files are applied again from before the window, so what has gone since takes rows back and nobody sees it."
+    "A note for files applied again from before the window: a file missing there would undo rows unnoticed."
     earliest = min((file.order for file in plan.late + plan.changes), default=None)
     if not case.before or not plan.instruction or plan.load or case.insert_only or not earliest:
         return ()
@@ -511,7 +514,7 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #577912dc
 def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
-    "What is said of files that are applied again and have other rows now; empty for none."
+    "A note on files that are applied again with other rows than before; empty for none."
     if not files:
         return ""
     return (
@@ -524,14 +527,14 @@ def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     "A file is applied again that is another one now: the keys of its present rows follow it, others keep what it made."
     if not case.before or not plan.instruction or plan.load or case.insert_only:
         return ()
-    # Of files with rows aside the loader, which reads them, says what is true.
+    # For files with rows in quarantine the loader, which reads them, writes the note.
     replaced = {file.path for file in case.arrivals.other} - set(case.before.aside or {})
     note = note_replaced(case.table, [file for file in plan.late + plan.changes if file.path in replaced])
     return (note,) if note else ()
 
 # %% ../../notebooks/08_load/02_plan.ipynb #finish-1
 def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
-    "Adds the kind and what all plans have in common."
+    "Add the kind and what all plans have in common."
     work = {
         (True, True): PlanKind.BOTH,
         (True, False): PlanKind.INITIAL,
@@ -554,6 +557,7 @@ def _note_aside(plan: Plan, case: Situation) -> list[str]:
     "Rows that an earlier run has put aside, and that this plan does not read again."
     if plan.load or not case.before or not case.before.aside:
         return []
+    # Files that this plan reads get their own note, after the run.
     going = {file.path for file in plan.inputs}
     quarantined = {
         path: rows for path, rows in dropped(case.before.aside, plan.instruction).items() if path not in going
@@ -562,7 +566,7 @@ def _note_aside(plan: Plan, case: Situation) -> list[str]:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #531df50d
 def _remarks(plan: Plan, case: Situation) -> list[str]:
-    "Worth knowing, whatever the plan is."
+    "Remarks that any plan can have."
     remarks = []
     if plan.after.shrunk:
         names, start = len(plan.after.window), plan.after.window_start

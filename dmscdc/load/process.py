@@ -252,7 +252,7 @@ def process_table(
     mask: str = "",  # patterns of columns whose values are hidden among the changed rows of reports
     spark: OpenSession | None = None,  # called only when there is something to load
 ) -> Processed:
-    "Do once what a table needs. What can be expected to go wrong comes back as a verdict."
+    "Carry out a table's plan once. Expected errors come back as a verdict; all others are raised."
     ref, clock = TableRef.parse(table), Stopwatch()
     store = open_state(state, landing)
     raw = open_landing(landing)
@@ -266,6 +266,7 @@ def process_table(
 
     def session() -> SparkSession:
         if not opened:
+            # Spark takes seconds to start, so it starts only if a step needs it.
             opened.append(spark() if spark else open_session(places=_places_of(task, plan), format=item.format))
         return opened[0]
 

@@ -35,6 +35,7 @@ def old_files(
     "Applied change files from before the look-back window that were closed before a time."
     if position is None:
         return ()
+    # A file that came too late, or that a person left out, was not applied and stays.
     return tuple(file for file in by_tally(sort_out(changes, position), position).old if file.stamp < before)
 
 # %% ../../notebooks/08_load/23_raw.ipynb #b174e5f2
@@ -63,6 +64,7 @@ def _copy(source: str, target: str) -> int | None:  # the size of what is there 
         else:
             shutil.copyfile(source, target)
         with open(target, "rb") as copy:
+            # The original is deleted next, so the copy must survive a crash.
             os.fsync(copy.fileno())
     return _size(target)
 

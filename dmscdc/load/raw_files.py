@@ -68,6 +68,7 @@ def open_files(
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
     urls = {file.path: task.landing.url(task.table, file.path) for file in files}
     read = lambda: [with_computed(footer, task.partition_by, str(task.table)) for footer in read_footers(urls)]
+    # A CSV file is written as Parquet first, so that all later steps read one format.
     texts = {path: url for path, url in urls.items() if needs_rewrite(url, path, task.csv)}
     if not texts:
         return OpenFiles(urls, read())
@@ -192,6 +193,7 @@ def put_aside(
         name = name_list((head.number if head else 0) + 1, listed_rows)
         write_aside(f"{task.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
         quarantined |= count_aside(listed_rows, name, left_out.unlisted)
+    # Rows that repeat others are listed too, but the table does not lack them.
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
         first_lacking = lacking[0]
         see = f"{Advice.QUARANTINE_SHOW(task.table)}"
@@ -221,6 +223,7 @@ def changed_elsewhere(
     "Files that have another size than when they were applied, and other rows too than those that had been put aside."
     applied_sizes, quarantined = dict(before.window), before.aside or {}
     resized = [file for file in files if applied_sizes.get(file.path, file.size) != file.size and file.path in urls]
+    # Repairing a row in quarantine changes the file's size, and no other row of it.
     mended = [file for file in resized if file.path in quarantined and quarantined[file.path][0] != WHOLE]
     mended = [
         file for file in mended if is_same_but_aside(urls[file.path], file.path, task.aside, quarantined[file.path])

@@ -165,7 +165,7 @@ def left_out_before(
 def say_left_out(
     reasons: Counter[str],  # rows of the new files by why they are left out
 ) -> Iterator[str]:
-    "What the run says of rows that a resumed task has sent again."
+    "Sentences for the report about rows that a resumed task has sent again."
     if rows := reasons[SENT_AGAIN] + reasons[BEFORE_EMPTIED]:
         are = "is" if rows == 1 else "are"
         yield f"{count(rows, 'row')} left out that {are} from before the TRUNCATE, or it again"

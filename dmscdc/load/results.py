@@ -133,7 +133,7 @@ class LoadResult:
 
     @property
     def has_effect(self) -> bool:
-        "It has done something to rows, or read files; else only the position moved."
+        "Whether it changed rows or read files; else only the position moved."
         return bool(self.files or self.message)
 
 # %% ../../notebooks/08_load/03_results.ipynb #43982dc8
@@ -213,7 +213,7 @@ def step_seconds(loads: Sequence[LoadResult], clock: Stopwatch) -> dict[str, flo
 def did(
     loads: Sequence[LoadResult],
 ) -> str:  # "" where nothing was loaded
-    "What loads have done, in words."
+    "What loads have done, in a sentence."
     rows = row_counts(loads)
     rows["deleted"] -= rows.get("emptied", 0)  # its message tells of them
     became = (
@@ -313,7 +313,7 @@ def lag_of(
 
 # %% ../../notebooks/08_load/03_results.ipynb #b19bd1db
 def then(table: str) -> str:
-    "What follows once a file was put right."
+    "The command for after a file was repaired."
     return f". Then: {Advice.PASS_ONLY(table)}"
 
 # %% ../../notebooks/08_load/03_results.ipynb #fe1fd2ef
@@ -339,6 +339,7 @@ def ended_by(
         return Verdict.BUSY, message
     state_words = f"commit {head.number}" if head else "never loaded"
     if loads := [result for result in done if result.has_effect]:
+        # The load before the changes has been committed, so the sentence is true of the changes only.
         message = message.replace("othing was applied", "othing of the changes was applied")
         message = f"{message}. The load before them was: {did(loads)} ({state_words})"
     elif table_state:
@@ -365,6 +366,7 @@ def masked(
         name, *values = cell
         if name in (FILE, ROW):  # what names a row without a key, as people count: from 1
             return ["file", *values] if name == FILE else ["row", *(value and str(int(value) + 1) for value in values)]
+        # Whoever reads reports need not be allowed to see every value.
         if not any(fnmatchcase(name.lower(), pattern) for pattern in patterns):
             return [name, *values]
         return [name, *[None if value is None else HIDDEN for value in values]]
@@ -468,6 +470,7 @@ def processed(
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #e906d218
+# Each file is a request when it is written and when it is read, so many small ones cost minutes.
 MANY_FOLDERS, FEW_ROWS = 100, 1_000  # more folders than that, and fewer rows in each on average: too fine
 
 
@@ -480,12 +483,12 @@ def is_too_fine(
 
 # %% ../../notebooks/08_load/03_results.ipynb #09a5012a
 def average(rows: int, parts: int) -> str:
-    "Rows a part, with a decimal place where they are few."
+    "Rows per part, with a decimal place if there are few."
     return f"{rows / parts:,.0f}" if rows >= 10 * parts else f"{rows / parts:.1f}"
 
 # %% ../../notebooks/08_load/03_results.ipynb #3de6b31d
 def coarser(table: TableRef) -> str:
-    "What to do about it."
+    "The commands that give a table a coarser partition."
     return (
         "Lay the table out by columns with fewer values, or by none (''): "
         f"{Advice.SET(table, '--partition …')}, "
@@ -497,7 +500,7 @@ def note_too_fine(
     table: TableRef,
     head: Commit | None,  # as it was written
 ) -> str:  # "" where the layout is fine
-    "What is said of a lake of many small files."
+    "A note on a lake of many small files."
     if not head or not is_too_fine(head.folders, head.rows):
         return ""
     return (

@@ -56,6 +56,7 @@ def _known_files(task: TableContext, before: Position, files: Sequence[RawFile],
     known_files = [RawFile(path, size, 0.0) for path, size in before.window if path not in {*paths, *before.unread}]
     places = (fs_and_path(task.landing.url(task.table, file.path)) for file in known_files)
     unmoved = [file for file, (fs, path) in zip(known_files, places) if fs.get_file_info(path).size == file.size]
+    # A missing file could have a newer change of one of the keys.
     return [] if all_known and len(unmoved) < len(known_files) else unmoved
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #804b050b
@@ -149,6 +150,7 @@ def never_seen(
     rows = read_changes(spark, files)
     applied_rows = read_changes(spark, before)
     low = rows.where((digits_in(column) <= newest) & (F.col(KIND) == "new"))
+    # Each change counts once, not also as the end of its old key.
     low = low.where(F.col(MOVE) != "out") if MOVE in rows.columns else low
     lowest_applied = applied_rows.agg(F.min(digits_in(column))).collect()[0][0]
     # The sequence decides all the same. Two tasks may write to one folder, which a person must know.
@@ -175,7 +177,7 @@ def note_never_seen(task: TableContext, files: Sequence[RawFile], changes: int) 
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #b8ab69e8
 def say_resumed(earlier: Sequence[RawFile], files: Sequence[RawFile], keys: int, repeats: int) -> str:  # "" for none
-    "What the run says of changes that came again."
+    "A sentence for the report about changes that came again."
     if repeats and not earlier:
         return f"{count(repeats, 'change')} came twice with one change sequence, as a resumed task sends them"
     if not (earlier and keys):

@@ -56,6 +56,7 @@ def _written_as(item: TableItem, lake: LakeTable, catalog: str) -> str:  # "" wh
     for name in FORMATS:
         with suppress(DmscdcError):  # a format that cannot be there
             in_format = replace(item, format=name, out_path=root)
+            # A table that was written in another format is not lost: only its setting is wrong.
             if name != item.format and open_lake(in_format, root, catalog).head():
                 return name
     return ""
@@ -196,12 +197,12 @@ def _note_empty(
     files: Listing,  # the newest files, or all
     archive: Listing | None,  # None: there is none
 ) -> str:  # "" where there are files, or where a person has accepted that there are none
-    "What is said of a table whose files are all gone."
+    "A note on a table whose files are all gone."
     item, position = table_state.item, table_state.position
     present = files.load or files.changes or archive and archive.changes
     if not position or present or item.status.get("accepted") == table_state.number:
         return ""
-    # The newest files may be gone while older ones are there: only a whole listing tells.
+    # The newest files may be gone while older ones are there: only a listing of all files shows that.
     full_listing = landing.files(item.table)
     if full_listing.load or full_listing.changes:
         return ""
@@ -248,7 +249,7 @@ def _note_unapplied(
     files: Listing,
     archive: Listing | None,
 ) -> str:  # "" where none is missing
-    "What is said of files that were refused and are gone before they were applied."
+    "A note on files that were refused, and are gone before they were applied."
     # A refused file that goes before it was applied leaves a gap, which nothing else would show.
     refused = table_state.item.status.get("refused") or {}
     position = table_state.position or Position()
@@ -286,7 +287,7 @@ def plan_state(
     now: float | None = None,  # epoch seconds
     archive: str = "",  # where change files from before the look-back window were moved
 ) -> Plan:
-    "The plan of a table as it stands; one listing of the landing, and one of the archive."
+    "The plan of a table as it is now; one listing of the landing, and one of the archive."
     now = time.time() if now is None else now
     item, position = table_state.item, table_state.position
     staged = item.status.get("stream") or {}
@@ -328,6 +329,7 @@ def plan_state(
     )
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine, difference_note])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
+    # A reload, or a person who accepts, settles everything that the notes below are about.
     if plan.load or (plan.instruction or {}).get("kind") == Instruct.ACCEPT:
         return plan
     empty = _note_empty(table_state, landing, files, archived)
@@ -335,6 +337,7 @@ def plan_state(
     strange = () if table_state.lake.writes_own_files else table_state.notes  # rows that other programs wrote
     plan = _gone_plan(table_state, landing, plan, empty, now) if empty else plan
     plan = replace(warn(plan, unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))
+    # What an earlier run found is still true, although this one finds nothing wrong.
     for doubt in item.status.get("doubts") or ():
         way = f"`{Advice.ACCEPT(item.table)}` says that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")

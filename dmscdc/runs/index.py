@@ -206,7 +206,7 @@ def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
 def _add_line(index: dict[str, Any], line: dict[str, Any]) -> None:
     "Add a line to the front page's file."
-    row, is_pass = run_row(line), line.get("job") == PASS and not line.get("notebook")
+    row, is_pass = run_row(line), line.get("job") == PASS and not (line.get("html") and line.get("notebook"))
     if is_pass:
         index["last_pass"] = {name: line.get(name) for name in ("start", "end", "words", "cause", "html")}
         if index["open"]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import NOT_DONE, Verdict
+from .pages import first_sentence
 from .report import LIMIT, file_of, render, took
 
 # %% auto #0
@@ -34,7 +35,7 @@ def pass_page(
     tables: Sequence[dict[str, Any]],  # table, verdict, words, command, waits; if it ran: start, end, html, files, read
 ) -> str:  # HTML: no scripts, no network
     "What a pass did."
-    named = [{**table, "page": file_of(table["table"])} for table in tables]
+    named = [{**table, "page": file_of(table["table"]), "brief": first_sentence(table["words"])} for table in tables]
     ran = sorted((_placed(table, run) for table in named if table.get("html")), key=lambda table: table["start"])
     calls = (*NOT_DONE, Verdict.ATTENTION)
     values = {
@@ -53,5 +54,5 @@ def pass_page(
         return page
     # Only the words of the tables can be long.
     for table in (*values["ran"], *values["next"]):
-        table["words"] = table["words"][:100]
+        table["words"] = table["brief"] = table["words"][:100]
     return render("pass.html", **values)

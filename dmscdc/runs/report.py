@@ -385,8 +385,16 @@ BALANCE = {  # what becomes of a row that is read -> how a page says it
     "left_out": "not applied, because the table has no key",
     "repeated": "left out, because the table has what they bring: sent again, or from before the load",
 }
-_LAKE_FILES = ("files_rewritten", "files_added", "files_removed", "files_kept", "files_opened")
-LAKE = (*_LAKE_FILES, "bytes_read", "bytes_written", "rows")
+LAKE = {  # what became of the lake's files -> how a page says it
+    "files_rewritten": "lake files rewritten",
+    "files_added": "new lake files",
+    "files_removed": "lake files taken out",
+    "files_kept": "lake files left as they were",
+    "files_opened": "lake files read",
+    "bytes_read": "bytes read from the lake",
+    "bytes_written": "bytes written to the lake",
+    "rows": "rows in the table now",
+}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-058
 MOST = 50  # files and sentences that are shown individually
@@ -583,7 +591,7 @@ def page_values(
         "run": run,
         "done": done,
         "rows": balance_lines(done.get("rows") or {}, is_load),
-        "lake": keys_first(done.get("lake") or {}, LAKE),
+        "lake": {LAKE.get(name, name): count for name, count in keys_first(done.get("lake") or {}, LAKE).items()},
         "took": took(run["start"], run["end"]) if run.get("end") else None,
         "steps": steps_of(run, done.get("seconds") or {}),
         "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
@@ -598,26 +606,26 @@ def page_values(
         "is_load": is_load,
         "sample_csv": sample_csv(done.get("sample") or []),
         "bars": files_by_time(done.get("files") or []),
+        # An auditor needs the whole address of the inputs, so it is put in after paths were shortened.
+        "folders": [Markup(f"<!-- folder {number} -->") for number, _ in enumerate(done.get("folders") or ())],
         "way_up": way_up(run),
         "up": "../" * (len(Path(run.get("html") or "").parts) - 1),
     }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-062
-_BASE = "<!-- base -->"  # where the page names the folder that all its paths begin in; it is not shortened itself
-
-
 def report_html(
     notebook: Path | str,  # the executed notebook of a finished run
 ) -> str:  # a whole page: no code, no scripts, no network, under 300 kB
     "The page of a run, from its notebook alone."
     notebook = Path(notebook)
     book = json.loads(notebook.read_text(encoding="utf-8"))
-    values = {**page_values(book), "notebook": notebook.name, "base": Markup(_BASE)}
+    values = {**page_values(book), "notebook": notebook.name}
     base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
     fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
     for changes in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
         page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **changes}), base)
-        page = page.replace(_BASE, escape(str(base)))
+        for mark, folder in zip(values["folders"], values["done"].get("folders") or ()):
+            page = page.replace(mark, escape(folder))
         if len(page.encode()) <= LIMIT:
             break
     return page

@@ -27,7 +27,7 @@ from ..landing.s3 import open_landing
 from ..load.results import lag_of
 from ..runs.lineage import open_lineage
 from ..runs.log import Run, RunLog, started_by
-from ..runs.pages import bring_pages, first_sentence, write_front_page
+from ..runs.pages import bring_pages, first_sentence, unnamed, write_front_page
 from ..runs.pass_page import pass_page
 from ..runs.progress import Progress
 from ..runs.run import close_lost, iso
@@ -292,6 +292,8 @@ def row_after(
         # The run's record is newer than the status, so the lake is not read again.
         row |= {"position": processed["position"]["after"], "rows": processed["lake"].get("rows")}
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
+        if outcome.verdict in (*WELL, Verdict.ATTENTION):  # the files that were waiting are in the lake
+            row["waiting_since"] = ""
     return row
 
 # %% ../../notebooks/13_service/08_passes.ipynb #7c1e0021
@@ -308,6 +310,7 @@ def _write_page(
     tables = []
     for outcome in outcomes:
         facts: dict[str, Any] = {name: getattr(outcome, name) for name in ("table", "verdict", "words", "command")}
+        facts["words"] = unnamed(outcome.words, outcome.table)
         facts["waits"] = outcome.waits or outcome.paused
         if run := outcome.run:
             processed = run.records.get("processed") or {}

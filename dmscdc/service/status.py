@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -51,8 +52,8 @@ from ..storage.filesystem import is_bucket
 
 # %% auto #0
 __all__ = ['SMALL_BYTES', 'TableStatus', 'state_of', 'input_fingerprint', 'refusal_words', 'paused_words', 'busy_words',
-           'problem_words', 'read_status', 'pending_column_changes', 'chosen_tables', 'check_known', 'wanted_tables',
-           'waits_for_aws', 'read_statuses', 'is_input_new', 'status_row']
+           'problem_words', 'read_status', 'pending_column_changes', 'chosen_tables', 'check_known', 'full_name',
+           'wanted_tables', 'waits_for_aws', 'read_statuses', 'is_input_new', 'status_row']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
 SMALL_BYTES = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
@@ -313,6 +314,29 @@ def check_known(
         raise
     except LandingEmpty as error:
         raise UnknownTable(f"no table {table}: {error}") from error
+
+# %% ../../notebooks/13_service/03_status.ipynb #f0110002
+def full_name(
+    config: Config,
+    name: str,  # schema.table, or the table alone
+) -> str:  # schema.table
+    "A table's name with its schema. Raises `UnknownTable` for a table alone that no schema has, or that several have."
+    if "." in name:
+        return name
+    try:
+        tables = chosen_tables(open_landing(config.landing), open_state(config.state, config.landing, ask=True))
+    except LandingUnreachable:
+        raise
+    except LandingEmpty as error:
+        raise UnknownTable(f"no table {name}: {error}") from error
+    matching = [str(table) for table in tables if table.name == name]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UnknownTable(f"{name} exists in several schemas: {', '.join(matching)}")
+    similar = get_close_matches(name, [table.name for table in tables], n=1)
+    hint = f"Did you mean {similar[0]!r}?" if similar else f"There are: {', '.join(map(str, tables))}."
+    raise UnknownTable(f"there is no table {name} here. {hint} A table that is new is named schema.table")
 
 # %% ../../notebooks/13_service/03_status.ipynb #fd9846f4
 def wanted_tables(

@@ -17,6 +17,7 @@ from pathlib import Path
 from dmscdc.capture.shop import COLUMNS, SCHEMA
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.demo import change_shop, open_shop, set_up
+from dmscdc.runs.log import started_by
 from dmscdc.service.passes import run_pass
 
 HERE = Path(__file__).parent
@@ -51,6 +52,7 @@ def keep(home: Path) -> None:
     for run in sorted((home / "runs").rglob("*")):
         if run.suffix in KEPT:
             text = run.read_text(encoding="utf-8").replace(f"{home}/", "").replace(f"{socket.gethostname()}:", "host:")
+            text = text.replace(started_by(), "ada on shop-1, typed in a terminal")
             kept = HERE / run.relative_to(home / "runs")
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text(text, encoding="utf-8")

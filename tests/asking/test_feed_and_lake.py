@@ -106,12 +106,12 @@ def test_as_of_shows_writes_and_answers_machines(dmscdc, tmp_path):
     said = dmscdc("as-of", "shop.item", "--file", f"{closed(1)}.parquet")
     assert "first" in said and "shop.item: 2 rows" in said and "by position" in said and "earliest that can be told: load 1" in said
     told = json.loads(dmscdc("as-of", "shop.item", "--at", "2018-12-15T10:00:02", "--json"))
-    assert (told["rows"], told["clock"], told["note"]) == (2, "closing time of the file", "2018-12-15T10:00:02 names no zone and is taken as UTC")
+    assert (told["rows"], told["clock"], told["note"]) == (2, "closing time of the file", "2018-12-15T10:00:02 has no time zone and is taken as UTC")
     assert [row["name"] for row in told["first"]] == ["late", "late"]
     dmscdc("as-of", "shop.item", "--out", "then")
     assert query(f"select id, name from read_parquet('{tmp_path}/then/*.parquet') order by id") == [(1, "third"), (2, "late"), (3, "new")]
     assert len(list((tmp_path / "then").glob("*.parquet"))) == 1
-    assert "then holds something already and is not touched" in dmscdc("as-of", "shop.item", "--out", "then", code=2)
+    assert "then is not empty: name a new folder" in dmscdc("as-of", "shop.item", "--out", "then", code=2)
 
 
 def test_as_of_a_commit_and_wrong_questions(dmscdc, lake):

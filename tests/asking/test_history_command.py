@@ -84,7 +84,7 @@ def test_people_see_steps_file_and_row_what_differed_and_where_the_telling_begin
     steps = [line for line in lines if line[:1].isdigit()]
     assert "20181215-091500000.parquet  1" in steps[2] and "late, 10:30:01" in steps[2] and "→ null" in steps[2]
     assert "name 'null'" in steps[4] and "inserted again" in steps[4]
-    assert any(line.startswith("Told from load 1, put 2018-12-15 09:00:00 UTC to 20181215-093000000.parquet") for line in lines)
+    assert any(line.startswith("History from load 1, put 2018-12-15 09:00:00 UTC to 20181215-093000000.parquet") for line in lines)
 
 
 def test_a_part_of_the_key_finds_several_rows_and_says_so(shop):
@@ -203,7 +203,11 @@ def test_of_a_table_whose_only_file_cannot_be_read_nothing_is_told(tmp_path):
     (tmp_path / "landing/shop/item").mkdir(parents=True)
     (tmp_path / "landing/shop/item" / LOAD).write_bytes(b"damaged")
     done = ask(tmp_path, "shop.item", "--key", "id=1", "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake"))
-    assert done.exit_code == 3 and "What can be read tells nothing of how the row is now." in done.stdout and f"{LOAD} cannot be read" in done.stdout
+    assert (
+        done.exit_code == 3
+        and "The files that can be read do not show how the row is now." in done.stdout
+        and f"{LOAD} cannot be read" in done.stdout
+    )
     assert f"there is no state sqlite:{tmp_path}/state.db" in done.stdout and not (tmp_path / "state.db").exists()
 
 

@@ -208,6 +208,6 @@ def test_rebuild_forgets_what_is_nowhere_and_the_next_pass_loads_anew(spark, buc
     done = w.go()
     assert done.verdict == "failed" and "dmscdc table rebuild makes the state forget it" in done.words and not w.files(), done.words
     said = CliRunner().invoke(app, ["table", "rebuild", "--landing", str(w.landing), "--lake", w.lake_url, "--state", "sqlite:state.db"])
-    assert said.exit_code == 3 and "shop.item: commit 1 was decided and is nowhere" in said.output, said.output
+    assert said.exit_code == 3 and "shop.item: commit 1 was decided and does not exist" in said.output, said.output
     done = w.go()
     assert done.verdict == "ok" and w.lake("id, name, dept, _cdc_file") == [(1, "one", "a", "LOAD00000001.parquet#2")] and w.settled(), done.words

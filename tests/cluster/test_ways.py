@@ -90,7 +90,7 @@ def test_a_pass_on_a_cluster_and_one_on_a_server_lent_there_bring_the_story_to_i
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
         told = server.stderr.read()
-        assert "secret" in told and "the server is ended" in told and setting["SPARK_REMOTE"] not in told
+        assert "secret" in told and "the server has stopped" in told and setting["SPARK_REMOTE"] not in told
     assert cluster.applications() == before + 2
     check_lake(shop)
 

@@ -230,6 +230,7 @@ SHARED = {  # rooms at which the closure ends, and the names that may be taken f
         "lake_columns",
         "NEW",
         "SAMPLE",
+        "origin_of",
         "shown_row",
     },  # and how a changed row looks in a report
     "changes.quarantine": {"KEYLESS", "aside_folder", "read_aside"},  # which rows the loader has put aside, as it has written them down
@@ -290,7 +291,10 @@ def test_notebooks_are_clean(path):
     assert set(book["metadata"]) <= {"kernelspec"}, "run nbdev_clean"
     assert book["metadata"].get("kernelspec", {}).get("name", "python3") == "python3"
     for cell in book["cells"]:
-        assert cell.get("execution_count") is None and set(cell["metadata"]) <= {"tags"}, "run nbdev_clean"
+        assert cell.get("execution_count") is None and set(cell["metadata"]) <= {"tags", "jupyter"}, "run nbdev_clean"
+        # JupyterLab knows nothing of `#| hide`; a reader of the guide sees its setup folded.
+        is_setup = path.parent.name == "guide" and "".join(cell["source"]).startswith("#| hide")
+        assert not is_setup or cell["metadata"].get("jupyter") == {"source_hidden": True}, cell["source"]
         assert all(output.get("execution_count") is None for output in cell.get("outputs", [])), "run nbdev_clean"
 
 

@@ -234,6 +234,8 @@ def test_a_pass_has_a_page_with_its_tables_in_order_and_with_what_a_person_shoul
     links = [link for link in page.points if "process_table" in link]
     assert links == ["../" + run["html"] for run in sorted(runs, key=lambda run: run["start"])]
     assert "1 table had nothing new." in " ".join(page.texts) and "dmscdc pass --only sampledb.product" in " ".join(page.texts)
+    front = Page(home / "index.html")
+    assert sum("waiting since" in text for text in front.texts) == 1, "the file of the refused table alone is not in the lake"
     assert f"Started by {getuser()} on {gethostname()}" in " ".join(page.texts)
 
 
@@ -330,9 +332,16 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
     assert all(done[which] in page.texts for which in ("first", "last") if done["files"])
     assert all(change in page.texts for change in done["schema"])
     assert (page.after("Position before"), page.after("Position after")) == (done["position"]["before"], done["position"]["after"])
-    for name in ("files_rewritten", "files_added", "files_removed", "rows"):
-        assert page.after(name.replace("_", " ").capitalize()) == f"{done['lake'][name]:,}", name
-    assert re.fullmatch(r"[\d.,]+ (bytes|kB)", page.after("Bytes written"))
+    names = {
+        "files_rewritten": "Lake files rewritten",
+        "files_added": "New lake files",
+        "files_removed": "Lake files taken out",
+        "rows": "Rows in the table now",
+    }
+    for name, words in names.items():
+        assert done["lake"][name] == 0 or page.after(words) == f"{done['lake'][name]:,}", name
+    written = page.after("Bytes written to the lake") if done["lake"]["bytes_written"] else "0 bytes"
+    assert re.fullmatch(r"[\d.,]+ (bytes|kB)", written)
     begin, end = page.texts.index("Time") + 1, page.texts.index("the whole run")
     seconds = [float(text.split()[0]) / (1000 if text.endswith("ms") else 1) for text in page.texts[begin + 1 : end : 2]]
     took = (datetime.fromisoformat(facts["dmscdc"]["end"]) - datetime.fromisoformat(facts["dmscdc"]["start"])).total_seconds()

@@ -472,7 +472,7 @@ def test_the_rows_that_a_filter_leaves_are_saved_as_csv(runs, shown):
     with page.expect_download() as saved:
         page.click("text=as CSV")
     found = pd.read_csv(saved.value.path())
-    assert len(found) == len(visible(page)) == 10 and found["table"].str.contains("table_00").all() and "how it stands" in found.columns
+    assert len(found) == len(visible(page)) == 10 and found["table"].str.contains("table_00").all() and "status" in found.columns
 
 
 def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):

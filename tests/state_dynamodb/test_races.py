@@ -421,8 +421,8 @@ def test_the_command_makes_the_table_and_says_what_it_knows(dynamodb, tmp_path):
     )
     told = CliRunner().invoke(cli, ["pass", *flags])
     assert told.exit_code == 2 and "dmscdc table init --state dynamodb:Shop-State makes it" in " ".join(told.output.split())
-    assert table("init") == (0, "dynamodb:Shop-State is ready and knows 0 tables")
+    assert table("init") == (0, "dynamodb:Shop-State is ready, with 0 tables")
     assert table("set", "sampledb.product", "--key", "id")[0] == 0
-    assert table("init") == (0, "dynamodb:Shop-State is ready and knows 1 table")
+    assert table("init") == (0, "dynamodb:Shop-State is ready, with 1 table")
     assert client("dynamodb").scan(TableName="Shop-State")["Items"][0]["path"] == {"S": "shop-raw/dms/sampledb/product/"}
     client("dynamodb").delete_table(TableName="Shop-State")

@@ -179,6 +179,7 @@ def copy_piece(
     count, bytes_held = 0, 0
     for rows in (rows for part in piece for rows in read_copy_part(part, copying)):
         tables, count, bytes_held = [*tables, rows], count + rows.num_rows, bytes_held + rows.nbytes
+        # A task never holds more than a few lake files in memory.
         if count >= copying.rows_a_file or bytes_held >= IN_MEMORY:
             names.append(_write_copy(tables, copying, piece[0].folder))
             tables, count, bytes_held = [], 0, 0
@@ -212,6 +213,7 @@ def copy_numbers(batches: Batches, url: str) -> Batches:
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #9de70feb
 def _is_data(name: str) -> bool:
     "Whether readers of a folder treat it as part of the table."
+    # Other readers of a folder ignore such names, too.
     hidden = (part.startswith(".") or part.startswith("_") and "=" not in part for part in name.split("/"))
     return not any(hidden)
 

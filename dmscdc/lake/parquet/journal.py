@@ -30,6 +30,7 @@ _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
 
 def name_prefix(number: int, attempt: str) -> str:
     "The prefix of an attempt's file names."
+    # A name is never used again, so a late delete of it does no harm.
     return f"{number:012d}-{attempt}"
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #476aff79
@@ -209,10 +210,10 @@ class TransactionLog:  # a `Log`
         return self.last_read.get(number) or self.entry(number)
 
     def check_touched(self, files: Iterable[LakeFile]) -> None:
-        "Every file of plain Parquet can be."
+        "Raises nothing: every file of plain Parquet can be written again."
 
     def commit(self, *arguments: Any) -> Entry:
-        "As the function `commit`."
+        "Commit and recover, see the function `commit`. Raises `CommitConflict`."
         return commit(self, *arguments)
 
     def thin(self, number: int) -> None:
@@ -234,6 +235,7 @@ class TransactionLog:  # a `Log`
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #cell-026
 def _in_parallel(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
     "One request per name, in parallel as the store allows; raises the first error at the end."
+    # Within a step the order does not matter, so a bucket gets many requests at once.
     if store.at_once == 1:
         for name in names:
             do(name)
@@ -244,6 +246,7 @@ def _in_parallel(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #3b907f69
 def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> None:
     "Deletes names; if the store prefers that, only those that the last listing showed."
+    # In a bucket with versions, deleting a name that is not there leaves a marker forever.
     _in_parallel(store, store.delete, [name for name in names if not store.marks or name in listed])
 
 # %% ../../../notebooks/07_lake/02_parquet/01_journal.ipynb #c31f12ea
@@ -323,7 +326,7 @@ def recover(
 def inspect(
     journal: TransactionLog, entry: Entry | None
 ) -> tuple[list[str], bool]:  # what `recover` would say; would it act
-    "The same without a change, for those who may only read. Raises `FilesGone` as `recover` does."
+    "What `recover` would report, without changing anything. Raises `FilesGone`."
     if entry is None:
         return [], False
     present = set(_below(journal.store, journal.folder))
@@ -418,6 +421,7 @@ def files_by_url(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     places = _current_places(journal, entry)
     missing = next((file.name for file in entry.files if file.name not in places), None)
     if missing:
+        # If the entry is no longer the head, a newer commit has removed the file.
         if journal.newest() == entry.number:
             table = TableRef(*journal.meta.split("/")[-2:])
             raise FilesGone(

@@ -253,7 +253,7 @@ def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-022
 def _metrics_of(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock: Stopwatch) -> CommitMetrics:
-    "What a commit did, for the report."
+    "The metrics of a commit, for the report."
     files = {
         "rewritten": len(done.removes),
         "added": len(entry.adds),
@@ -370,6 +370,7 @@ def _stage_packed(
 def _to_thin(journal: TransactionLog, before: str) -> list[int]:  # numbers
     "Entries from before a time, except the newest, that still list files. A few are read, however many there are."
     numbers = journal.numbers()[:-1]
+    # Entries are in the order of their times, so a search by halves reads few of them.
     end = bisect_left(numbers, before, key=lambda number: journal.entry(number).facts["at"])
     begin = bisect_left(numbers, True, hi=end, key=lambda number: not journal.entry(number).is_thin)
     return numbers[begin:end]
@@ -459,7 +460,7 @@ def _commit_at(table: ParquetTable, number: int) -> Commit:
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-030
 def _again(files: int, how: str) -> str:
-    "That files are written again, and why."
+    "A phrase: how many files are written again, and why."
     is_plural = files != 1
     whose = "their" if is_plural else "its"
     return f"{files:,} file{'s' * is_plural} {how}, because {whose} bounds leave NaN out and readers miss it"

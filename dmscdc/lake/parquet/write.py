@@ -53,6 +53,7 @@ __all__ = ['SMALL', 'MANY', 'LARGEST', 'as_bound', 'partition_values', 'lake_fil
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-008
 def as_bound(value: Any) -> Any:
     "A bound as a JSON value, None if JSON cannot represent it exactly."
+    # JSON has neither days nor decimals, and text keeps them exact.
     if isinstance(value, (date, Decimal)) and not isinstance(value, datetime):
         return str(value)
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
@@ -116,6 +117,7 @@ def check_bounds(
     "Raises `ValueError` for a key's bound of the wrong type."
     for file in files:
         for key, bound in [*zip(keys, file.low), *zip(keys, file.high)]:
+            # Somebody may have changed an entry of the journal by hand.
             if bound is not None and not _fits(bound, types[key]):
                 raise ValueError(f"{file.name} has {bound!r:.60} as a bound of {key} {types[key]}")
 
@@ -140,6 +142,7 @@ def candidates(
     ranges = list(ranges)
 
     def meets(file: LakeFile, range: LakeFile) -> bool:
+        # Files whose ranges are apart in one key column have no key in common.
         columns = zip(file.low, file.high, range.low, range.high, types)
         return not any(_apart(*column) for column in columns)
 
@@ -191,6 +194,7 @@ def gather_small(
     "Groups of small files to be merged."
     groups: list[list[LakeFile]] = []
     for small in _small_by_folder(files, target_bytes).values():
+        # Merging many at once moves each row only a few times.
         if len(small) < MANY:
             continue
         groups.append([])
@@ -415,6 +419,7 @@ def check_adopted(
 ) -> None:
     "Check that the key identifies the rows of an adopted lake. Raises `Refused`."
     transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
+    # A crash of the 2019 solution leaves duplicate rows.
     if transaction.key and adds:
         staged_places = {
             staging.files_dir: [
@@ -435,6 +440,7 @@ def count_rows(
     "Rows of the table after the commit, by its files' footers. Raises `LostRows`, `LakeDamaged` if unexpected."
     stay = [file for file in head.files if file.name not in removes] if head else []
     rows = sum(file.rows for file in [*adds, *stay])
+    # A task may have lost rows, or written some of them twice.
     if expected not in (None, rows):
         if head and (held_rows := sum(file.rows for file in head.files)) != head.facts["rows"]:
             raise LakeDamaged(
