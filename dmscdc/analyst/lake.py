@@ -96,7 +96,15 @@ def open_folder(
     folder: str | Path = "",  # of dmscdc.toml; "" for the nearest, here or above, or a demo's
     **settings: Any,  # that win over the file: landing="s3://…", lake="s3://…"
 ) -> Lake:
-    "The lake of a folder of settings. Raises `ConfigError`."
+    """Open a lake to ask about its tables; nothing is read or started until you ask.
+
+        lake = dmscdc.open()                        # the nearest dmscdc.toml: here, above, or in ./demo
+        lake = dmscdc.open("/srv/shop")             # the one in this folder
+        lake["product"].history(1001)               # every change of a row
+        lake.tables()                               # how every table is, and what to do next
+
+    `lake["product"]` has rows, history, blame, as_of, runs, plan and reconcile, among others. Answers are tables, with
+    `.to_pandas()`, `.to_arrow()` and `.to_spark(spark)`. Raises `ConfigError` where there is no dmscdc.toml."""
     if settings:
         return Lake(read_config(folder or ".", **settings))
     return Lake(nearest_config(folder))

@@ -44,37 +44,41 @@ class Config:
     "All settings, checked; paths are absolute."
 
     landing: str = _setting(
-        "where DMS writes: the folder above <schema>/<table>/, or s3://bucket/prefix; a list where loads and changes "
-        "lie apart"
+        "where DMS writes: the folder above <schema>/<table>/, or s3://bucket/prefix; a list if loads and changes "
+        "are apart"
     )
-    lake: str = _setting("where the lake tables are written: a folder, or s3://bucket/prefix")
-    state: str = _setting("settings, positions and leases of tables: sqlite:FILE or dynamodb:TABLE", "sqlite:state.db")
+    lake: str = _setting("where lake tables are written: a folder, or s3://bucket/prefix")
+    state: str = _setting(
+        "where table settings, positions and leases are kept: sqlite:FILE or dynamodb:TABLE", "sqlite:state.db"
+    )
     runs: str = _setting("where runs, reports and the front page are kept: a folder, or s3://bucket/prefix", "runs")
-    format: str = _setting(f"table format of new tables: {', '.join(FORMATS)}", "parquet")
-    op_column: str = _setting('name of the operation column in new lake tables, or none; "": Op, as in 2019', "")
-    keep: int = _setting("newest runs of a table whose reports stay, 12 to 500; older ones only if not ok; 0: all", 500)
-    workers: int = _setting("notebooks with Spark at a time, others two a core; 0: one after the other", 2)
+    format: str = _setting(f"format of new lake tables: {', '.join(FORMATS)}", "parquet")
+    op_column: str = _setting('name of the operation column in new lake tables, or none; "": Op', "")
+    keep: int = _setting("reports kept per table, 12 to 500, besides those of runs that were not ok; 0: all", 500)
+    workers: int = _setting("Spark notebooks run at a time (others: two per core); 0: one after the other", 2)
     quiet_period: float = _setting("seconds without a new file after which a full load is complete; 0: at once", 300)
-    timeout: float = _setting("seconds that one run of a table may take", 3600)
+    timeout: float = _setting("seconds that one run of one table may take", 3600)
     driver_memory: str = _setting("memory of the Spark server", "3g")
     master: str = _setting(
         "where Spark runs, unless SPARK_REMOTE names a server: local[2], spark://host:7077, yarn", "local[*]"
     )
-    catalog: str = _setting('catalogue that is told of commits: glue:DATABASE or glue:DATABASE?create; "": none', "")
-    include: str = _setting('tables that are meant, by patterns: sampledb.*,shop.order?; "": all', "")
-    exclude: str = _setting('tables that are left out, by patterns: *.tmp_*,sampledb.audit; "": none', "")
+    catalog: str = _setting('catalogue to update after a commit: glue:DATABASE or glue:DATABASE?create; "": none', "")
+    include: str = _setting('tables to process, as patterns: sampledb.*,shop.order?; "": all', "")
+    exclude: str = _setting('tables to leave out, as patterns: *.tmp_*,sampledb.audit; "": none', "")
     metrics: str = _setting(
-        'where a pass says what it has done: emf, jsonl, or either with :FILE or :logs:GROUP; "": nowhere', ""
+        'where a pass writes metrics: emf, jsonl, or either with :FILE or :logs:GROUP; "": nowhere', ""
     )
     lineage: str = _setting(
-        'who is told of runs by OpenLineage: an address, or on, as its own settings say; "": nobody', ""
+        'where OpenLineage events go: an address, or on (as OpenLineage is configured); "": nowhere', ""
     )
-    mask: str = _setting('columns whose values are hidden among the changed rows of reports: patterns; "": none', "")
-    spark_above: int = _setting("MB of a table's rows, before compression, above which Spark answers; 0: always", 256)
-    archive: str = _setting('where old change files were moved, laid out like the landing; "": nowhere', "")
-    transactions: str = _setting('CdcPath, where DMS writes changes of all tables together; "": none', "")
-    source: str = _setting('database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, dynamodb:TABLE; "" none', "")
-    secret: str = _setting('its password: env:NAME, aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD, if it is set', "")
+    mask: str = _setting('columns whose values reports hide, as patterns; "": none', "")
+    spark_above: int = _setting("MB of uncompressed rows above which Spark answers questions; 0: always", 256)
+    archive: str = _setting('where old change files are moved, with the same folders as the landing; "": nowhere', "")
+    transactions: str = _setting('CdcPath, where DMS writes the changes of all tables together; "": none', "")
+    source: str = _setting(
+        'database to compare with: sqlite:FILE, mariadb://USER@HOST/DB, dynamodb:TABLE; "": none', ""
+    )
+    secret: str = _setting('its password: env:NAME or aws:SECRET_ID; "": DMSCDC_SOURCE_PASSWORD if set', "")
     folder: str = "."  # where dmscdc.toml lies
 
 

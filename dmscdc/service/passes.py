@@ -30,6 +30,7 @@ from ..runs.log import Run, RunLog, started_by
 from ..runs.pages import bring_pages, first_sentence, unnamed, write_front_page
 from ..runs.pass_page import pass_page
 from ..runs.progress import Progress
+from ..runs.report import file_of
 from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
 from .config import Config
@@ -312,6 +313,9 @@ def _write_page(
         facts: dict[str, Any] = {name: getattr(outcome, name) for name in ("table", "verdict", "words", "command")}
         facts["words"] = unnamed(outcome.words, outcome.table)
         facts["waits"] = outcome.waits or outcome.paused
+        is_named = outcome.run or facts["waits"] or outcome.verdict not in WELL
+        page = file_of(outcome.table)
+        facts["page"] = page if outcome.run or is_named and store.get(page) else ""  # a table that never ran has none
         if run := outcome.run:
             processed = run.records.get("processed") or {}
             facts |= {"start": run.start, "end": run.end, "html": store.name_of(run.html)}

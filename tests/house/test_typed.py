@@ -27,7 +27,6 @@ HOME = Path(__file__).parents[2]
 PAGES = [HOME / "README.md", *sorted((HOME / "notebooks" / "pages").glob("*.md"))]
 README = "\n".join(re.sub("^# ", "## ", path.read_text(encoding="utf-8")) for path in PAGES)  # and what it leads to
 MADE = ("Makefile", "settings.ini", "setup.py", "pyproject.toml", "constraints.txt")  # what make looks at
-INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt '.[all]'"  # stands for what the fixture has done
 WAIT = 600.0  # seconds at most
 
 
@@ -101,9 +100,27 @@ def typed(clone: Path, lines: list[str], **env: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(clone) -> str:
+def readme(clone, tmp_path_factory) -> dict[str, str]:
+    "What is said to the README's shell and Python lines, typed in their order into one shell, each from where it stands."
+    data = tmp_path_factory.mktemp("data")
+    (python,) = re.findall(r"```python\n(import dmscdc\n.*?)```", README, re.DOTALL)
+    has_landed = [
+        f"mkdir -p {data}/dms/sampledb",
+        f"cp -r landing/sampledb/product {data}/dms/sampledb",
+        f"touch -d '1 hour ago' {data}/dms/sampledb/product/*",
+    ]
+    own = [line.replace("/data/", f"{data}/") for line in OWN]
+    parts = {"demo": [f"{DEMO[0]} 2>&1", *DEMO[1:]], "python": [f"python -i <<'END'\n{python}END"], "own": [*has_landed, *own]}
+    script = [line for name, lines in parts.items() for line in (*lines, f"echo; echo '=== {name}'")]
+    said = re.split(r"^=== \w+\n", typed(clone, script), flags=re.MULTILINE)
+    shutil.move(data / "lake", clone / "own")
+    return dict(zip(parts, said))
+
+
+@pytest.fixture(scope="module")
+def told(readme) -> str:
     "What the first block says; after it the demo is there."
-    return typed(clone, [f"{DEMO[0]} 2>&1", *DEMO[1:]])
+    return readme["demo"]
 
 
 def in_clone(clone: Path, *lines: str) -> str:
@@ -141,9 +158,8 @@ def test_the_demo_and_its_status(told):
     assert shown.splitlines() == [re.sub(r"^\S+Z +", "", line) for line in told.splitlines() if "equal, " in line or line.startswith("The front")]
 
 
-def test_the_lines_of_python_are_answered(clone, told):
-    (block,) = re.findall(r"```python\n(import dmscdc\n.*?)```", README, re.DOTALL)
-    said = in_clone(clone, f"python -i <<'END'\n{block}END")  # says what each line is, as a shell of Python does
+def test_the_lines_of_python_are_answered(readme):
+    said = readme["python"]
     tables, rows, history, load, runs = (
         said.partition(start)[2] for start in ("tables of ", "sampledb.product\nOp ", "sampledb.product\nkey ", "25 rows", "runs of sampledb.product")
     )
@@ -179,16 +195,9 @@ def test_the_questions_about_rows_and_tables(clone, told):
     assert "pip install 'dmscdc[source]'" in server, server  # its driver, which [all] brings
 
 
-def test_a_folder_of_ones_own(clone, told, tmp_path):
-    shutil.copytree(clone / "demo/landing/sampledb/product", tmp_path / "data/dms/sampledb/product")
-    for path in (tmp_path / "data").rglob("*.parquet"):
-        os.utime(path, (time.time() - 3600,) * 2)  # the load has settled
-    lines = [line.replace(INSTALL, ". .venv/bin/activate").replace("/data/", f"{tmp_path}/data/") for line in OWN]
-    assert INSTALL in OWN[0] and len(OWN) >= 6
-    said = typed(clone, lines)
-    assert "--key id" in said and "1 ok" in said
-    [rows] = {pq.read_table(tmp_path / "data/lake/sampledb/product").num_rows}
-    assert rows == 24
+def test_a_folder_of_ones_own(clone, readme):
+    assert "--key id" in readme["own"] and "1 ok" in readme["own"] and len(OWN) >= 5
+    assert pq.read_table(clone / "own/sampledb/product").num_rows == 24
 
 
 def test_what_goes_on_until_it_is_stopped(clone, told):

@@ -810,7 +810,7 @@ def test_the_command_for_programs(tmp_path):
     assert all(set(row) == {"severity", "place", "what", "why", "mend"} and all(row.values()) for row in rows)
 
 
-@pytest.mark.parametrize("words", [("--settings", "no.json"), ("--only", "shop.nowhere"), ("--only", "item")])
+@pytest.mark.parametrize("words", [("--settings", "no.json"), ("--only", "shop.nowhere"), ("--only", "itm")])
 def test_what_is_typed_wrongly_ends_with_2(tmp_path, words):
     put(tmp_path, {LOAD: {"id": [1, 2]}})
     done = dmscdc(tmp_path, *words)
