@@ -32,12 +32,10 @@ _MOST = 400  # tables that a page shows
 
 def pass_page(
     run: dict[str, Any],  # run log line of the pass
-    tables: Sequence[
-        dict[str, Any]
-    ],  # table, page, verdict, words, command, waits; if it ran: start, end, html, files, read
+    tables: Sequence[dict[str, Any]],  # table, page, verdict, words, command, waits; start, end, html, files, read
 ) -> str:  # HTML: no scripts, no network
     "What a pass did."
-    named = [{**table, "page": file_of(table["table"]), "brief": first_sentence(table["words"])} for table in tables]
+    named = [{**table, "brief": first_sentence(table["words"])} for table in tables]
     ran = sorted((_placed(table, run) for table in named if table.get("html")), key=lambda table: table["start"])
     calls = (*NOT_DONE, Verdict.ATTENTION)
     values = {
