@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from .schema import OP, Column, Footer, lake_arrow_type
 from ..errors import Refused
-from ..landing.layout import Expression, expression
+from ..landing.partition_transforms import Expression, expression
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dmscdc.changes.partition_runners import (
+    Batches,
+    bounded_memory,
+    fits_in_memory,
+    lake_values,
+    numbers_in,
+    with_access,
+)
 from .read import ChangeFiles, quoted, read_changes
 from .schema import FILE, ROW, Column, Footer, Schema, check_rows, lake_arrow_type, open_raw, read_raw
-from .tasks import Batches, bounded_memory, fits_in_memory, lake_values, numbers_in, with_access
 from ..errors import OutOfMemory, Refused, Unreadable
 from ..landing.advice import Advice
 

@@ -59,7 +59,7 @@ def write_aside(
     good: Mapping[str, str] | None = None,  # path -> digest of the other rows, see `good_rows`
 ) -> None:
     "Write a list as JSON: a line for each row, and one for each digest."
-    from dmscdc.changes.tasks import put_text
+    from dmscdc.changes.partition_runners import put_text
 
     lines = [*map(asdict, rows), *({"path": path, "good": digest} for path, digest in (good or {}).items())]
     put_text(url, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
@@ -78,7 +78,7 @@ def count_aside(
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #e75266d2
 def _lines_of(url: str) -> list[dict[str, Any]]:
-    from dmscdc.changes.tasks import get_text
+    from dmscdc.changes.partition_runners import get_text
 
     return [json.loads(line) for line in get_text(url).split("\n") if line]
 

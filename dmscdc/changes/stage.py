@@ -37,6 +37,21 @@ from dmscdc.changes.fold import (
     with_move_runs,
     without_old_keys,
 )
+from dmscdc.changes.partition_runners import (
+    Batches,
+    check_sound,
+    facts_in,
+    facts_out,
+    fits_in_memory,
+    get_text,
+    in_tasks,
+    lake_values,
+    numbers_in,
+    put_text,
+    unique_columns,
+    with_access,
+    write_table,
+)
 from .read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, quoted, read_changes, refuse_lost
 from dmscdc.changes.schema import (
     FILE,
@@ -53,21 +68,6 @@ from dmscdc.changes.schema import (
     open_raw,
     promised_nulls,
     read_raw,
-)
-from dmscdc.changes.tasks import (
-    Batches,
-    check_sound,
-    facts_in,
-    facts_out,
-    fits_in_memory,
-    get_text,
-    in_tasks,
-    lake_values,
-    numbers_in,
-    put_text,
-    unique_columns,
-    with_access,
-    write_table,
 )
 from ..errors import Refused, Unreadable
 from ..landing.advice import Advice

@@ -343,7 +343,7 @@ def question_of(
 @contextmanager
 def refusals(table: str) -> Iterator[None]:
     "Turn errors about what the files do not contain into a sentence and an exit code."
-    from dmscdc.changes.tasks import explained
+    from dmscdc.changes.partition_runners import explained
 
     try:
         yield
@@ -367,7 +367,7 @@ def refusals(table: str) -> Iterator[None]:
 @contextmanager
 def answering(table: str) -> Iterator[None]:
     "Do the same for an answer without Spark, and limit it to half of this machine's memory."
-    from dmscdc.changes.tasks import bounded_memory
+    from dmscdc.changes.partition_runners import bounded_memory
     from dmscdc.spark.session import memory_here
 
     # A small compressed file can contain more rows than fit into memory.

@@ -17,7 +17,7 @@ import typer
 from .options import Json, Name, Only, session, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, LandingEmpty, UnknownTable
 from ..landing.files import Landing, TableRef, change_order, for_shell
-from ..landing.layout import source_columns
+from ..landing.partition_transforms import source_columns
 from ..landing.s3 import open_landing
 from ..load.arrivals import count, some
 from ..service.config import Config

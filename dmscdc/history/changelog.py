@@ -13,11 +13,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..changes.options import ReadOptions, is_csv, options_from
+from ..changes.partition_runners import check_sound
 from ..changes.quarantine import KEYLESS, aside_folder, read_aside
 from ..changes.read import KIND, ChangeFiles, added_column, change_files, hide_emptied, images_of_all, read_changes
 from ..changes.rewrite import ReadableUrls
 from ..changes.schema import FILE, OP, Column, evolve, read_footers
-from ..changes.tasks import check_sound
 from ..errors import NoPast
 from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from ..changes.tasks import get_text, put_text, write_table
+from ..changes.partition_runners import get_text, put_text, write_table
 from ..errors import BadKey, NoFeed
 from .changelog import Changelog
 from .small import SMALL, is_small_table

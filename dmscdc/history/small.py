@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..changes.partition_runners import lake_values
 from ..changes.read import OPS, ChangeFiles, digits_of, is_sequence
 from dmscdc.changes.schema import (
     FILE,
@@ -32,7 +33,6 @@ from dmscdc.changes.schema import (
     python_value,
     read_raw,
 )
-from ..changes.tasks import lake_values
 from ..errors import CommitConflict, FilesGone, LakeDamaged, NoPast
 from .audit import partition_value
 from .changelog import Changelog, applied_but_gone, changelog_files, held_by, hidden_rows

@@ -21,7 +21,7 @@ import dmscdc
 from ..changes.schema import FILE, OP, ROW, Column, Schema, open_lake_file, statistics
 from ..errors import LeftToFormat
 from .open import FormatLog, Newest, from_note, overtaken, packed
-from .parquet.journal import Entry, LakeFile
+from .parquet.transaction_log import Entry, LakeFile
 from .parquet.write import LARGEST, as_bound, lake_file_of
 from .table import Transaction, stored_columns
 from ..storage.filesystem import credentials, is_bucket

@@ -19,7 +19,7 @@ from ..changes.schema import FILE, NO_OP, ROW
 from ..errors import FormatMissing, Refused
 from .open import FormatCommit, Newest, OpenTable
 from .outcome import GONE, MergeSource, changed
-from .parquet.journal import name_prefix
+from .parquet.transaction_log import name_prefix
 from .table import Commit, Transaction, frame_as_stored, stored_columns
 from ..landing.advice import Advice
 from ..storage.filesystem import spark_url

@@ -18,8 +18,8 @@ import pyarrow as pa
 from ..changes.schema import FILE, ROW, Column, Schema, lake_arrow_type
 from ..errors import AlreadyExists, LeftToFormat, LostRows
 from .open import FormatLog, Newest, OwnFiles, from_note, overtaken, packed
-from .parquet.journal import Entry, LakeFile
 from .parquet.rewrite import scalar_text
+from .parquet.transaction_log import Entry, LakeFile
 from .parquet.write import LARGEST, as_bound
 from .table import Transaction, stored_columns
 from ..storage.filesystem import credentials, is_bucket

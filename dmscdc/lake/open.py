@@ -20,9 +20,9 @@ from ..changes.read import quoted
 from ..changes.stage import Batch
 from ..errors import AlreadyExists, ColumnsGone, CommitConflict, LeftToFormat, Refused
 from .outcome import MergeSource, as_wanted, changed, match_batch, merge_sql, whole
-from .parquet.journal import Entry, LakeFile, name_prefix, next_entry
 from .parquet.rewrite import hive_folder
 from .parquet.table import ParquetCommit, copy_load, stage_batch, stage_position, stage_rows
+from .parquet.transaction_log import Entry, LakeFile, name_prefix, next_entry
 from .parquet.write import LARGEST, partition_values, sweep_orphans
 from dmscdc.lake.table import (
     Commit,
@@ -569,7 +569,7 @@ class OwnFiles(OpenTable):
             return super().commit_position(transaction, spark if session is None else lambda: session)
 
 # %% ../../notebooks/07_lake/05_open.ipynb #0e5f11e8
-class FormatLog:  # a `lake.parquet.journal.Log`
+class FormatLog:  # a `lake.parquet.transaction_log.Log`
     "The commits of a table of an open format, for the tasks that write plain files."
 
     in_place, keeps_partition = True, False

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ..changes.partition_runners import fits_in_memory
 from dmscdc.changes.quarantine import (
     BEFORE_EMPTIED,
     BEFORE_LOAD,
@@ -20,7 +21,6 @@ from dmscdc.changes.quarantine import (
     SetAside,
     left_out_changes,
 )
-from ..changes.tasks import fits_in_memory
 from ..errors import Unreadable
 from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from ..landing.files import RawFile, change_order

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from ..changes.fold import UnfitText
 from ..changes.key_check import check_counted, check_unique
+from ..changes.partition_runners import check_sound, fits_in_memory
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, quoted, read_changes, refuse_lost
 from ..changes.schema import FILE, OP, ROW, check_same, evolve, holds_only
-from ..changes.tasks import check_sound, fits_in_memory
 from ..errors import LostRows, Refused
 from ..lake.table import Commit, CommitMetrics, LoadFiles, PendingCommit, Stopwatch, Transaction
 from ..landing.advice import Advice

@@ -18,8 +18,8 @@ __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'commit_steps'
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-004
 from ..changes.options import options_from
+from ..changes.partition_runners import explained
 from ..changes.quarantine import aside_folder, dropped
-from ..changes.tasks import explained
 from dmscdc.errors import (
     CommitConflict,
     DmscdcError,

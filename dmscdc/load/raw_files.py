@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..changes.csv_rows import BadRow, row_words
 from ..changes.derived import with_computed
 from ..changes.options import ReadOptions, options_to_json
+from ..changes.partition_runners import look_through
 from dmscdc.changes.quarantine import (
     NOT_MISSING,
     WHOLE,
@@ -33,7 +34,6 @@ from ..changes.read import ChangeFiles
 from ..changes.rewrite import needs_rewrite, rewrite_files
 from ..changes.schema import Footer, open_raw, promised_nulls, read_footers
 from ..changes.stage import Batch
-from ..changes.tasks import look_through
 from ..errors import Refused, Unreadable
 from ..lake.table import Commit, Transaction
 from ..landing.advice import Advice

@@ -21,7 +21,7 @@ from ..lake.glue import SyncResult
 from ..lake.table import SAMPLE, Commit, CommitMetrics, LakeTable, PendingCommit, Stopwatch, versions
 from ..landing.advice import Advice
 from ..landing.files import Landing, Listing, RawFile, TableRef
-from ..landing.layout import column_names
+from ..landing.partition_transforms import column_names
 from .arrivals import Plan, count, union
 from ..state.items import TableItem
 from ..state.position import Position

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 
 from ..capture.items import SEQUENCE
 from ..changes.definition import read_catalog
+from ..changes.partition_runners import in_sentences
 from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
-from ..changes.tasks import in_sentences
 from ..errors import BadSetting, NoPast, Refused, Verdict
 from ..history.changelog import Changelog, held_by, open_changelog, read_changelog
 from ..history.clock import clock_of

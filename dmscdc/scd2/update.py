@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ..changes.fold import FoldResult
+from ..changes.partition_runners import check_sound
 from ..changes.quarantine import aside_folder
 from ..changes.read import KIND, ChangeFiles, change_files, check_key, digits_in, proves, quoted, read_changes
 from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_types
-from ..changes.tasks import check_sound
 from ..errors import BadSetting, CommitConflict, Refused, UnknownTable, Verdict
 from ..history.as_of import instant
 from ..history.changelog import Changelog, open_changelog

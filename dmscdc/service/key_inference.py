@@ -23,7 +23,7 @@ from ..changes.schema import OP, Column, check_column_names, column_type, open_r
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.advice import Advice
 from ..landing.files import Landing, Listing, RawFile, TableRef, for_shell
-from ..landing.layout import column_names, expression, source_columns
+from ..landing.partition_transforms import column_names, expression, source_columns
 from ..load.arrivals import count
 from ..storage.filesystem import fs_and_path
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..errors import BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
 from ..landing.advice import Advice
 from ..landing.files import TableRef, change_order
-from ..landing.layout import entries
+from ..landing.partition_transforms import entries
 from .position import Instruct, Position, Reload, check_instruction, fit_window
 
 # %% auto #0

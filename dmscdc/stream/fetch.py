@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..changes.tasks import Batches, facts_out, get_text, in_tasks, numbers_in
+from ..changes.partition_runners import Batches, facts_out, get_text, in_tasks, numbers_in
 from ..storage.filesystem import fs_and_path, new_fs_and_path
 from .shards import Reading, ShardRead, client_of, read_available
 

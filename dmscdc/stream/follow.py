@@ -19,8 +19,8 @@ from ..capture.writer import closed_at
 from ..errors import NOT_DONE, WELL, BadSetting, Busy, DmscdcError, Verdict
 from ..landing.advice import Advice
 from ..landing.files import Listing, TableRef, for_shell
-from ..landing.layout import entries
 from ..landing.load_set import clock
+from ..landing.partition_transforms import entries
 from ..landing.s3 import open_landing
 from ..service.config import Config
 from ..service.passes import run_pass, show_failure

@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.changes.options import ReadOptions
+from dmscdc.changes.partition_runners import with_access
 from dmscdc.changes.rewrite import rewrite_files
 from dmscdc.changes.schema import read_footer, read_footers
-from dmscdc.changes.tasks import with_access
 from dmscdc.cli.main import app
 from dmscdc.errors import Unreadable
 from dmscdc.lake.parquet.copy import Copying, copy_piece, cut

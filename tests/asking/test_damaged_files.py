@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from damage import DAMAGES, LIBRARIES, ROWS, damages, encoded, put, rows_of
-from dmscdc.changes import tasks
-from dmscdc.changes.tasks import explained
+from dmscdc.changes import partition_runners
+from dmscdc.changes.partition_runners import explained
 from dmscdc.cli.main import app
 from dmscdc.errors import Refused
 from dmscdc.history.as_of import as_of
@@ -87,7 +87,7 @@ def test_an_answer_of_spark_names_the_damaged_file(landing, spark, name, op, ask
 def test_a_command_names_the_damaged_file_and_delivers_nothing(landing, spark, tmp_path_factory, monkeypatch, command, way):
     home = tmp_path_factory.mktemp("home")
     if way == "in tasks":
-        monkeypatch.setattr(tasks, "AT_ONCE", -1)
+        monkeypatch.setattr(partition_runners, "AT_ONCE", -1)
     write_config(home, landing=str(landing), lake="lake", quiet_period=0)
     open_state(f"sqlite:{home / 'state.db'}").put_settings(T, key="id,site")
     chosen = [

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from dmscdc.capture.writer import write_load
 from dmscdc.lake.glue import _CALLS as CALLS
 from dmscdc.lake.glue import SyncResult, is_behind, sync_table
-from dmscdc.lake.parquet.journal import LakeFile, commit
 from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.parquet.transaction_log import LakeFile, commit
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing

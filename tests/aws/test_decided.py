@@ -15,7 +15,7 @@ from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from aws.worlds import SCHEMA, BucketWorld
 from dmscdc.cli.main import app
 from dmscdc.errors import CommitConflict, UnsupportedStore
-from dmscdc.lake.parquet.journal import recover
+from dmscdc.lake.parquet.transaction_log import recover
 from dmscdc.landing.files import TableRef
 from dmscdc.state.dynamodb import DynamoState
 from dmscdc.state.sqlite import SqliteState

@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutE
 from botocore.httpsession import URLLib3Session
 from moto.s3.models import s3_backends
 
-from dmscdc.changes.tasks import get_text, put_text
+from dmscdc.changes.partition_runners import get_text, put_text
 from dmscdc.errors import AlreadyExists, CommitConflict, UnsupportedStore
-from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
+from dmscdc.lake.parquet.transaction_log import LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
 from dmscdc.storage.filesystem import client, files_in
 from dmscdc.storage.log_store import BucketLogStore, LogStore, check_boto3, open_store
 

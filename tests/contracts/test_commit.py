@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.errors import AlreadyExists, CommitConflict, MissingDataFile, UnsupportedStore
-from dmscdc.lake.parquet.journal import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
+from dmscdc.lake.parquet.transaction_log import Entry, LakeFile, TransactionLog, commit, name_prefix, recover, urls_by_base
 from dmscdc.storage.log_store import LogStore, entry_number
 
 pytestmark = pytest.mark.quick

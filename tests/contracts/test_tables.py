@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSelector
 
+from dmscdc.changes.partition_runners import get_text, put_text
 from dmscdc.changes.read import change_files
 from dmscdc.changes.schema import OURS, columns, ddl, lake_arrow_type, read_footers
 from dmscdc.changes.stage import stage
-from dmscdc.changes.tasks import get_text, put_text
 from dmscdc.errors import ColumnsGone, CommitConflict, FormatMissing
 from dmscdc.lake.table import IN_CATALOG, LoadFiles, Transaction, open_table
 from dmscdc.landing.files import TableRef

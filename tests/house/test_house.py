@@ -31,7 +31,7 @@ ALL = NUMBERED + JOBS + EXPLORE + GUIDE + sorted(NOTEBOOKS.glob("[!0-9]*.ipynb")
 
 
 def module_of(path: Path) -> str:
-    "What a notebook exports or would export: errors, load.plan, lake.parquet.journal, explore.tour."
+    "What a notebook exports or would export: errors, load.plan, lake.parquet.transaction_log, explore.tour."
     return ".".join(re.sub(r"^\d+_", "", part) for part in path.relative_to(NOTEBOOKS).with_suffix("").parts)
 
 
@@ -189,7 +189,7 @@ COMMON = {  # beside each other, what asks may use these: files, places and sess
         "landing.advice",
         "landing.files",
         "landing.joined",
-        "landing.layout",
+        "landing.partition_transforms",
         "landing.load_set",
         "landing.s3",
     ),
@@ -200,7 +200,7 @@ COMMON = {  # beside each other, what asks may use these: files, places and sess
         "changes.schema",
         "changes.derived",
         "changes.read",
-        "changes.tasks",
+        "changes.partition_runners",
         "changes.csv_values",
         "changes.options",
         "changes.csv_file",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dmscdc.changes.partition_runners import unique_columns, write_table
 from dmscdc.changes.schema import Column, read_lake
-from dmscdc.changes.tasks import unique_columns, write_table
 from dmscdc.errors import CommitConflict, LakeDamaged
 from dmscdc.lake.parquet.rewrite import Work, rewrite
 from dmscdc.lake.parquet.table import ParquetTable

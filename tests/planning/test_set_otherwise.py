@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
-from dmscdc.lake.parquet.journal import commit
 from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.parquet.transaction_log import commit
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.pages import commands_in
 from dmscdc.service.config import write_config

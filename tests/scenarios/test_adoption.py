@@ -14,8 +14,8 @@ import pytest
 
 from aws.dynamo import dynamodb, dynamodb_server, dynamodb_table  # noqa: F401
 from dmscdc.lake.parquet.copy import unmanaged_files
-from dmscdc.lake.parquet.journal import LakeFile, TransactionLog, commit, recover
 from dmscdc.lake.parquet.table import ParquetTable
+from dmscdc.lake.parquet.transaction_log import LakeFile, TransactionLog, commit, recover
 from dmscdc.landing.files import RawFile
 from dmscdc.service.config import read_config, write_config
 from dmscdc.service.status import read_statuses, status_row

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dmscdc.changes.tasks import write_table
+from dmscdc.changes.partition_runners import write_table
 from dmscdc.errors import PythonMismatch
 from dmscdc.spark.session import SESSION_SETTINGS, _has_package, check_python, package_zip
 

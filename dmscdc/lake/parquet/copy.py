@@ -16,6 +16,15 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
+from dmscdc.changes.partition_runners import (
+    Batches,
+    facts_out,
+    get_text,
+    lake_values,
+    numbers_in,
+    unique_columns,
+    write_table,
+)
 from dmscdc.changes.schema import (
     FILE,
     IN_MEMORY,
@@ -28,9 +37,8 @@ from dmscdc.changes.schema import (
     read_footers,
     read_pieces,
 )
-from ...changes.tasks import Batches, facts_out, get_text, lake_values, numbers_in, unique_columns, write_table
 from ...errors import CommitConflict, Refused
-from .journal import Log, commit_of
+from .transaction_log import Log, commit_of
 from ..table import LoadFiles
 from ...landing.advice import Advice
 from ...landing.files import for_shell

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...changes.fold import FIRST_OP, HAS_COLUMNS, HIVE_NULL, IS_INSERT, MOVED_IN, WRITE, comparable, needs_row
+from ...changes.partition_runners import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...changes.read import before_images
 from dmscdc.changes.schema import (
     FILE,
@@ -34,7 +35,6 @@ from dmscdc.changes.schema import (
     stored_names,
     time_from,
 )
-from ...changes.tasks import Batches, facts_out, get_text, numbers_in, unique_columns, write_table
 from ...errors import LakeDamaged
 from ..table import SAMPLE, origin_of, shown_row
 from ...storage.filesystem import fs_and_path

@@ -13,14 +13,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...changes.fold import FIRST_OP, IF_PRESENT, WRITE
+from ...changes.partition_runners import in_tasks
 from ...changes.read import quoted
 from ...changes.schema import Schema, ddl
 from ...changes.stage import Batch, batch_frame
-from ...changes.tasks import in_tasks
 from ...errors import CommitConflict
 from .copy import check_folders, check_unmanaged, cut, cut_folders, lake_footers, unmanaged_files
-from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, inspect, recover, urls_by_base
 from .rewrite import Inserting, UnitResult, Work, encode_work, insert_numbers, rewrite_numbers
+from dmscdc.lake.parquet.transaction_log import (
+    Entry,
+    LakeFile,
+    Log,
+    TransactionLog,
+    commit_of,
+    inspect,
+    recover,
+    urls_by_base,
+)
 from dmscdc.lake.parquet.write import (
     StagingDir,
     candidates,

@@ -21,13 +21,21 @@ import pyarrow.parquet as pq
 from ...changes.derived import computed
 from ...changes.fold import HIVE_NULL
 from ...changes.key_check import check_counted
+from ...changes.partition_runners import BOUNDS, in_tasks, nan_columns
 from ...changes.read import quoted
 from ...changes.schema import FILE, OP, ROW, Column, Schema, ddl, open_lake_file, read_lake, statistics
-from ...changes.tasks import BOUNDS, in_tasks, nan_columns
 from ...errors import LakeDamaged, LostRows
 from .copy import Copying, Part, copy_numbers, encode_copying
-from .journal import Entry, LakeFile, Log, TransactionLog, commit_of, files_by_url, name_prefix
 from .rewrite import Unit, key_scalar
+from dmscdc.lake.parquet.transaction_log import (
+    Entry,
+    LakeFile,
+    Log,
+    TransactionLog,
+    commit_of,
+    files_by_url,
+    name_prefix,
+)
 from dmscdc.lake.table import (
     Commit,
     PlainFile,
@@ -38,7 +46,7 @@ from dmscdc.lake.table import (
     lake_columns,
     stored_columns,
 )
-from ...landing.layout import expression
+from ...landing.partition_transforms import expression
 from ...storage.filesystem import fs_and_path, read_url, spark_url
 
 if TYPE_CHECKING:
