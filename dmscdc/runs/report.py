@@ -434,11 +434,11 @@ def in_plain_words(
         if rows.get(name)
     )
     number, changes = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", changes or "no row changed"
+    done_words = f"{begin} It was brought up to date with {number} that DMS had written: {changes}."
     if run["verdict"] != Verdict.ATTENTION:
-        return f"{begin} It was brought up to date with {number} that DMS had written: {changes}."
-    lacks = f"{missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it. "
-    look = "The banner says what a person should look at"
-    return f"{begin} {lacks if missing else ''}{look}. Of {number} that DMS had written: {changes}."
+        return done_words
+    lacks = f" {missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it."
+    return f"{done_words}{lacks if missing else ''} The banner says what a person should look at."
 
 # %% ../../notebooks/09_runs/03_report.ipynb #864db668
 def balance_lines(
