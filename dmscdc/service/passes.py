@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,8 @@ from ..state.registry import open_state
 from ..storage.filesystem import sweep_scratch
 
 # %% auto #0
-__all__ = ['PassResult', 'verdict_and_counts', 'by_size', 'is_brief', 'row_after', 'show_failure', 'pass_verdict', 'run_pass']
+__all__ = ['PassResult', 'verdict_and_counts', 'by_size', 'is_brief', 'PassOptions', 'row_after', 'show_failure', 'pass_verdict',
+           'run_pass']
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-006
 def _plain(
@@ -218,29 +218,52 @@ def _run_all(
                 pages_done = done
         return [future.result() for future in futures]
 
+# %% ../../notebooks/13_service/08_passes.ipynb #7c1e0031
+@dataclass(frozen=True)
+class PassOptions:
+    "How one pass works; see `run_pass`."
+
+    say: Callable[[str], None]  # told what happens, a line each
+    classic: bool  # each notebook starts its own Spark
+    retry: bool  # try again what was refused, although nothing has changed
+    progress: Progress  # tells a person who waits what the runs are at
+    job: str | Path  # the notebook
+    start: Callable  # makes a Spark server
+    stop_work: Callable[[str, str], int]  # stops a session's work
+
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-016
 @contextmanager
 def _open_workers(
     config: Config,
     pass_id: str,
     stop: threading.Event,
-    *,
-    classic: bool,
-    start: Callable,
-    retry: bool,
-    **fields: Any,  # of `Workers`
+    how: PassOptions,
+    log: Callable[..., None],  # of `open_metrics`
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, classic, start, stop, forks=True)
+    servers = Servers(config, how.classic, how.start, stop, forks=True)
     heartbeat = LeaseHeartbeat(state)
     owner = str(this_process(pass_id, servers.remote))
 
     def reread(table: TableRef) -> TableStatus:
-        return read_status(table, config, landing, state, time.time(), retry)
+        return read_status(table, config, landing, state, time.time(), how.retry)
 
     try:
-        yield Workers(config, state, servers, heartbeat, owner, reread, stop=stop, **fields)
+        yield Workers(
+            config,
+            state,
+            servers,
+            heartbeat,
+            owner,
+            reread,
+            job=how.job,
+            stop=stop,
+            stop_work=how.stop_work,
+            say=how.say,
+            log=log,
+            progress=how.progress,
+        )
     finally:
         heartbeat.close()
         servers.close()
@@ -486,7 +509,7 @@ def _one_round(
     only: tuple[str, ...],  # tables by name; all where there are none
     stop: threading.Event,
     consistent: bool,
-    **run_options: Any,  # see `run_pass`
+    how: PassOptions,
 ) -> PassResult:
     "A pass that stops when it is told to."
     now = iso(datetime.now(timezone.utc))
@@ -496,9 +519,9 @@ def _one_round(
     lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing
     # A pass that was killed has left runs without an end.
-    _close_lost_runs(config, Path(run_options["job"]).stem)
+    _close_lost_runs(config, Path(how.job).stem)
     look = look_around(config, time.time())
-    routed = divide_transactions(config, run_options["say"])
+    routed = divide_transactions(config, how.say)
     notices: list[str] = []
     unread = list(routed.problems)
     try:
@@ -506,7 +529,7 @@ def _one_round(
         statuses = read_statuses(
             config,
             only,
-            retry=run_options["retry"],
+            retry=how.retry,
             on_problem=unread.append,
             on_notice=notices.append,
             owner=owner,
@@ -514,7 +537,7 @@ def _one_round(
     except LandingEmpty as error:
         return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
     held_because = hindrances(statuses, unread) if consistent else ""
-    with _open_workers(config, begun.id, stop, log=log, **run_options) as workers:
+    with _open_workers(config, begun.id, stop, how, log) as workers:
         tables = _all_outcomes(workers, statuses, held_because)
         workers.servers.dismiss()  # they end while the pass is written down
         if consistent and not held_because:
@@ -561,20 +584,8 @@ def run_pass(
         check_consistent(config, tuple(only))
     # A killed process leaves its folders behind.
     sweep_scratch()
-    run_round = partial(
-        _one_round,
-        config,
-        tuple(only),
-        consistent=consistent,
-        job=job,
-        start=start,
-        stop_work=stop_work,
-        say=on_event,
-        classic=classic,
-        retry=retry,
-        progress=progress or Progress(),
-    )
+    how = PassOptions(on_event, classic, retry, progress or Progress(), job, start, stop_work)
     if stop is not None:
-        return run_round(stop=stop)
+        return _one_round(config, tuple(only), stop, consistent, how)
     with _heeding_signals(stop := threading.Event(), on_event):
-        return run_round(stop=stop)
+        return _one_round(config, tuple(only), stop, consistent, how)
