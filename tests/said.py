@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 BECAME = ("inserted", "updated", "deleted", "unchanged", "folded", "aside", "left_out", "repeated")
-WORDS = {"folded into later ones": "folded", "put aside": "aside", "not applied": "left_out", "left out as repeats": "repeated"}
+WORDS = {"folded into later ones": "folded", "quarantined": "aside", "not applied": "left_out", "left out as repeats": "repeated"}
 
 
 class Page(HTMLParser):

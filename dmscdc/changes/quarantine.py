@@ -32,7 +32,7 @@ __all__ = ['WHOLE', 'SENT_AGAIN', 'BEFORE_EMPTIED', 'OTHER_VALUES', 'NOT_EMPTIED
            'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut', 'left_out_changes']
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #890f2620
-WHOLE = -1  # how many rows of a file are put aside: all, because it cannot be read
+WHOLE = -1  # how many rows of a file are quarantined: all, because it cannot be read
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def read_aside(
 def good_rows(
     url: str,  # of a file, as Parquet
     path: str,  # name used in messages
-    bad: Collection[int],  # rows that are put aside, from 0
+    bad: Collection[int],  # rows that are quarantined, from 0
 ) -> str:
     "A digest of the other rows of a file: their number, their places, and their values as text, column by column."
     import pyarrow as pa
@@ -171,7 +171,7 @@ def name_list(
 def missing(
     by_path: Mapping[str, Sequence[Any]],  # of a commit
 ) -> dict[str, Sequence[Any]]:
-    "What is put aside and not in the table."
+    "What is quarantined and not in the table."
     return {path: entry for path, entry in by_path.items() if not entry[1].endswith(_REPEATS)}
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #75643755
@@ -179,7 +179,7 @@ def dropped(
     by_path: Mapping[str, Sequence[Any]],  # of the newest commit
     instruction: Mapping[str, Any] | None,  # the instruction that is carried out
 ) -> dict[str, Sequence[Any]]:
-    "What is still put aside after an instruction: a person may drop files, or all."
+    "What is still quarantined after an instruction: a person may drop files, or all."
     if not instruction or instruction["kind"] != "drop":
         return dict(by_path)
     dropped_paths = {path for path in missing(by_path) if not instruction.get("files") or path in instruction["files"]}
@@ -187,7 +187,7 @@ def dropped(
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #5f462f31
 def aside_words(by_path: Mapping[str, Sequence[Any]]) -> str:
-    "How many rows and files are put aside."
+    "How many rows and files are quarantined."
     whole_files = [path for path, (number, _) in by_path.items() if number == WHOLE]
     rows = sum(number for number, _ in by_path.values() if number != WHOLE)
     files = len(by_path) - len(whole_files)
@@ -199,7 +199,7 @@ def aside_words(by_path: Mapping[str, Sequence[Any]]) -> str:
 def note_aside(
     table: TableRef,
     by_path: Mapping[str, Sequence[Any]],  # of the newest commit
-) -> str:  # "" if nothing is put aside
+) -> str:  # "" if nothing is quarantined
     "What a person must know of a table that lacks rows."
     by_path = missing(by_path)
     if not by_path:
@@ -214,7 +214,7 @@ def note_aside(
             f"{Advice.RELOAD(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
         )
     return (
-        f"put aside and not in the table: {aside_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "
+        f"quarantined and not in the table: {aside_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "
         f"To see them, and why: {Advice.QUARANTINE_SHOW(table)}. After a repair of the file or of the table's "
         f"definition: {Advice.QUARANTINE_REPLAY(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
     )
@@ -264,13 +264,13 @@ def check_number(
     table: TableRef,
     rows: Sequence[SetAside],
 ) -> None:
-    "Raise `Refused` if there are too many to be put aside."
+    "Raise `Refused` if there are too many to be quarantined."
     from dmscdc.changes.csv_rows import MAX_BAD_ROWS
 
     if len(rows) > MAX_BAD_ROWS:
         raise Refused(
             f"{table}: more than {MAX_BAD_ROWS:,} rows cannot be applied, the first is row {(rows[0].row or 0) + 1:,} "
-            f"of {rows[0].path}: {rows[0].reason}. So many are not put aside; nothing was applied. Look at the key and "
+            f"of {rows[0].path}: {rows[0].reason}. So many are not quarantined; nothing was applied. Look at the key and "
             f"the columns: {Advice.LIST()}, {Advice.COLUMNS(table)}",
             len(rows),
         )

@@ -29,7 +29,7 @@ def _kept(
     item: TableItem,
     config: Config,
 ) -> dict[str, list]:  # by file, as `changes.quarantine.count_aside`
-    "What a table's newest commit has put aside."
+    "What a table's newest commit has quarantined."
     from dmscdc.lake.table import open_lake
 
     head = open_lake(item, config.lake, config.catalog).head()
@@ -45,13 +45,13 @@ def _item(table: str, config: Config) -> TableItem:
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #a28b376b
 def _rows_of(item: TableItem, config: Config) -> list[SetAside]:
-    "The rows of a table that are put aside. Raises `BadSetting` if their list is gone."
+    "The rows of a table that are quarantined. Raises `BadSetting` if their list is gone."
     numbers, folder = _kept(item, config), aside_folder(item.out_path or config.lake, item.table)
     try:
         return read_aside(folder, numbers)
     except FileNotFoundError as error:
         raise BadSetting(
-            f"{item.table}: {aside_words(numbers)} put aside, in {', '.join(numbers)}; their list is gone from "
+            f"{item.table}: {aside_words(numbers)} quarantined, in {', '.join(numbers)}; their list is gone from "
             f"{folder}. "
             f"To apply the files again: dmscdc quarantine replay {for_shell(item.table)}"
         ) from error
@@ -106,15 +106,15 @@ def _chosen(
     config: Config,
     files: list[str],  # as typed; none for all
 ) -> list[str]:  # paths
-    "Files of a table that have something put aside. Raises `BadSetting`."
+    "Files of a table that have something quarantined. Raises `BadSetting`."
     aside, name = missing(_kept(item, config)), for_shell(item.table)
     if not aside:
-        raise BadSetting(f"{item.table}: nothing is put aside. Tables with rows put aside: dmscdc quarantine list")
+        raise BadSetting(f"{item.table}: nothing is quarantined. Tables with quarantined rows: dmscdc quarantine list")
     # A file may be typed with its folder or without.
     matches = {file: [path for path in aside if file in (path, path.rpartition("/")[2])] for file in files}
     if odd := [file for file, paths in matches.items() if not paths]:
         examples = ", ".join(list(aside)[:5])
-        words = f"{item.table}: nothing of {', '.join(odd)} is put aside, but of {examples}"
+        words = f"{item.table}: nothing is quarantined of {', '.join(odd)}, only of {examples}"
         raise BadSetting(f"{words}: dmscdc quarantine show {name}")
     return [path for paths in matches.values() for path in paths] or list(aside)
 

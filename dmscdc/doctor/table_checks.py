@@ -52,7 +52,7 @@ def check_unreadable(evidence: Evidence) -> Iterator[Finding]:
     setting = f"{Advice.SET(evidence.name, '--bad-rows aside')}"
     on = "" if is_aside else f"; or go on without what is bad: {setting}"
     refused = "The batch is refused whole, and later files of the table wait"
-    why = "The file is put aside, and the table goes on without it" if is_aside else refused
+    why = "The file is quarantined, and the table goes on without it" if is_aside else refused
     for sample in (sample for sample in evidence.samples if isinstance(sample.problem, Unreadable)):
         # The error ends with its own way out, which is better than the general one.
         what, *ways = re.split(r"\. (?=If |Map )", str(sample.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
@@ -60,7 +60,7 @@ def check_unreadable(evidence: Evidence) -> Iterator[Finding]:
     for sample in (sample for sample in evidence.samples if sample.bad):
         rows = [f"{row_words(bad)}: {bad.reason}" for bad in sample.bad]
         mend = f"The file, or the table's definition: {Advice.COLUMNS(evidence.name, '--ddl FILE')}{on}"
-        why = "Such rows are put aside, and the table goes on without them" if is_aside else refused
+        why = "Such rows are quarantined, and the table goes on without them" if is_aside else refused
         yield Finding("error", evidence.name, some(rows), why, mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #daad310a
@@ -172,7 +172,7 @@ def check_operations(evidence: Evidence) -> Iterator[Finding]:
     bad = [(f"row {row + 1:,} of {path}", op) for path, row, op in ops if op not in (*OPS, "T")]
     if odd := [f"{place}: {OP} is {'null' if op is None else repr(op)}" for place, op in bad]:
         is_aside = evidence.item.bad_rows == "aside"
-        why = f"Only I, U and D can be applied; {'such rows are put aside' if is_aside else 'the batch is refused'}"
+        why = f"Only I, U and D can be applied; {'such rows are quarantined' if is_aside else 'the batch is refused'}"
         yield Finding("error", evidence.name, some(odd), why, WAY)
     elif (
         evidence.item.insert_only
@@ -181,7 +181,7 @@ def check_operations(evidence: Evidence) -> Iterator[Finding]:
     ):
         changes = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
         what = f"{changes} in its change files, and it has no key"
-        why = "Without a key they are put aside, and the table keeps the rows that they changed"
+        why = "Without a key they are quarantined, and the table keeps the rows that they changed"
         mend = f"{Advice.SET(evidence.name, '--key …')}, if columns identify its rows; else a rule of the task"
         yield Finding("warning", evidence.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
     # Nothing in the files says that deletes are left out; many changes without one are a hint.

@@ -349,13 +349,13 @@ def _with_known(
 ) -> tuple[RowChange, ...]:
     "Steps with the first commit that held each of them; each file is looked up once."
     commit = {name: commits.first(changelog, file) for name, file in files.items()}
-    # A row that had been put aside is held since the commit that has taken it.
+    # A row that had been quarantined is held since the commit that has taken it.
     later = _shown_later(changelog, commits)
     return tuple(replace(step, known=_later(commit[step.file], later.get((step.file, step.row)))) for step in steps)
 
 # %% ../../notebooks/10_history/04_audit.ipynb #f6f49a3b
 def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int], HoldingCommit]:  # by file and row
-    "The rows that had been put aside, with the commit that has taken them."
+    "The rows that had been quarantined, with the commit that has taken them."
     commits_by_row: dict[tuple[str, int], HoldingCommit] = {}
     for path, readings in (changelog.position.redone if changelog.position else {}).items():
         for listed, number in readings:
@@ -366,7 +366,7 @@ def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int]
 
 # %% ../../notebooks/10_history/04_audit.ipynb #3e1a3b4c
 def _later(commit: HoldingCommit | None, later: HoldingCommit | None) -> HoldingCommit | None:
-    "The commit that holds a row: that of its file, or a later one for a row that had been put aside."
+    "The commit that holds a row: that of its file, or a later one for a row that had been quarantined."
     return replace(later, aside=commit.number if commit else 0) if later else commit
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-025
@@ -529,7 +529,7 @@ def audit_row(
             keys, is_all = keys_with(changelog, values, key)
             # Without a key, a life without a step names the file that cannot be read.
             keys = keys if keys or is_all else [dict(values)]
-        words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are told"] * (len(keys) > MANY)
+        words += [f"{lake.table}: {len(keys):,} rows had these values; the first {MANY} are shown"] * (len(keys) > MANY)
     else:
         keys = [{name: values[name] for name in key}]
     index = KeyIndex(tuple(keys[0])) if keys else None
@@ -537,5 +537,5 @@ def audit_row(
     audits = [audit(changelog, lake, row_key, compare=until is None) for row_key in keys[:MANY]]
     lists = changelog.position.aside or {} if changelog.position else {}
     if not any(row_audit.life.steps for row_audit in audits) and changelog.aside and quarantined_rows(changelog, lists):
-        words += [f"{lake.table}: rows that are put aside are not told: {Advice.QUARANTINE_SHOW(lake.table)}"]
+        words += [f"{lake.table}: quarantined rows are not shown: {Advice.QUARANTINE_SHOW(lake.table)}"]
     return audits, words

@@ -54,7 +54,7 @@ class Changelog:
     unread: tuple[RawFile, ...] = ()  # change files that count and cannot be read: the lake has put them aside
     hidden: Mapping[str, Collection[int]] = field(default_factory=dict)  # path -> rows that do not count
     position: Position | None = None  # of the lake's newest commit
-    aside: str = ""  # the folder of the table's lists of rows put aside
+    aside: str = ""  # the folder of the table's lists of quarantined rows
     columns: tuple[str, ...] = ()  # those that the table keeps, where it leaves others out; () for all
     reloads: str = ""  # the folder of the differences of its reloads; "": nobody has written them down
     emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it begins, instead of the load
@@ -324,11 +324,11 @@ def _overwritten(
 # %% ../../notebooks/10_history/01_changelog.ipynb #9d266c2e
 def _without_unread(
     changelog: Changelog,
-    paths: Container[str],  # paths of files that cannot be read, and that the lake has put aside
+    paths: Container[str],  # paths of files that cannot be read, and that the lake has quarantined
 ) -> Changelog:
     "The changelog without such files; what they changed is not known."
     unread = tuple(file for file in changelog.changes if file.path in paths)
-    reason = "is put aside, because it cannot be read: what it changed is unknown"
+    reason = "is quarantined, because it cannot be read: what it changed is unknown"
     gaps = (*changelog.gaps, *[f"{changelog.table}: {file.path} {reason}" for file in unread])
     changes = tuple(file for file in changelog.changes if file not in unread)
     return replace(changelog, changes=changes, unread=unread, gaps=gaps)
@@ -357,7 +357,7 @@ def _merged(
 def quarantined_rows(
     changelog: Changelog,
     lists: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
-) -> dict[str, frozenset[int]]:  # by path; a file put aside as a whole has none
+) -> dict[str, frozenset[int]]:  # by path; a file quarantined as a whole has none
     "Which rows of which files are in these lists. A list that is gone hides nothing, nor does a row without a key."
     rows_by_path: dict[str, set[int]] = {}
     try:
@@ -373,7 +373,7 @@ def hidden_rows(
     changelog: Changelog,
     lists: Mapping[str, Sequence],  # as `Position.aside`
 ) -> dict[str, Collection[int]]:  # by path
-    "Rows that do not count: those put aside, and those before the TRUNCATE on which the changelog begins."
+    "Rows that do not count: those quarantined, and those before the TRUNCATE on which the changelog begins."
     return hide_emptied(quarantined_rows(changelog, lists), changelog.emptied)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
@@ -404,7 +404,7 @@ def open_changelog(
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
     csv: ReadOptions | None = None,  # how CSV files are read; None: as that commit has read them
-    aside: str = "",  # the folder of the table's lists of rows put aside; "": they are read as the files have them
+    aside: str = "",  # the folder of the table's lists of quarantined rows; "": they are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
     reloads: str = "",  # the folder of the differences of the table's reloads
     instruction: Mapping | None = None,  # that no pass has carried out
@@ -536,7 +536,7 @@ def applied(
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #05cc97a6
 def _mended(changelog: Changelog, position: Position) -> set[str]:
-    "Files that differ from what a position has applied only in rows that had been put aside, as a loader has seen."
+    "Files that differ from what a position has applied only in rows that had been quarantined, as a loader has seen."
     times = changelog.position.redone if changelog.position else {}
     since = {path: readings[len(position.redone.get(path, ())) :] for path, readings in times.items()}
     return {path for path, readings in since.items() if readings and all(listed for listed, _ in readings)}

@@ -172,7 +172,7 @@ def feed(
     files = feed_files(between, key)
     clock = clock_of(files, key, time_column)
     rows = read_change_files(spark, between.line, files).withColumn(COMMIT_TIME, commit_time(clock))
-    # The reader has these files, but not the rows that had been put aside.
+    # The reader has these files, but not the rows that had been quarantined.
     for path, numbers in between.revealed.items():
         is_revealed = (F.col(FILE) == path) & (F.lit(True) if numbers is None else F.col(ROW).isin(sorted(numbers)))
         rows = rows.withColumn(KIND, F.when(is_revealed, "new").otherwise(F.col(KIND)))

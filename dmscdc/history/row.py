@@ -200,7 +200,7 @@ def _check_files(
             key = ", ".join(f"{name}={value}" for name, value in query.keys[number].items())
             raise BadKey(f"{changelog.table}: {key} names no row: {words}")
     without = [file for file, stats in looked.items() if not stats.kinds]
-    lacks = f"without {', '.join(query.columns)}: what it changed of the row cannot be told"
+    lacks = f"without {', '.join(query.columns)}: what it changed in the row is unknown"
     return _said(changelog.table, without, lacks)
 
 # %% ../../notebooks/10_history/03_row.ipynb #cell-019

@@ -395,7 +395,7 @@ def left_by(
         return AsOf(of_lake(commit), words, "commit of the lake", begins)
     except (CommitConflict, FilesGone, FileNotFoundError):
         changelog = line()
-    # Rows that had been put aside then were not in the table.
+    # Rows that had been quarantined then were not in the table.
     line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
     if missing := applied_but_gone(changelog, position):
         raise NoPast("; ".join(missing))

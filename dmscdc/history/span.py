@@ -55,7 +55,7 @@ class Span:
     seen_paths: frozenset[str]  # paths of change files that the earlier one holds as well
     reset: bool  # the reader must forget what it has
     until: Position  # the later one
-    # path -> rows that the earlier one did not hold, because they had been put aside; None for all of them
+    # path -> rows that the earlier one did not hold, because they had been quarantined; None for all of them
     revealed: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     difference: str = ""  # where that between the earlier one and the load of the later one lies; nothing else is told
 
@@ -105,14 +105,14 @@ def _difference(
 # %% ../../notebooks/10_history/10_span.ipynb #cell-015
 def _revealed(
     changelog: Changelog,
-    lists: Mapping[str, str],  # files that the reader has -> the list of their rows that had been put aside
+    lists: Mapping[str, str],  # files that the reader has -> the list of their rows that had been quarantined
 ) -> dict[str, frozenset[int] | None]:  # see `Span.revealed`
-    "Rows of known files that had been put aside, and are in the table now."
+    "Rows of known files that had been quarantined, and are in the table now."
     revealed: dict[str, frozenset[int] | None] = {}
     for path, listed in lists.items():
         entries = [entry.row for entry in read_aside(changelog.aside, {path: (0, listed)})]
         rows = frozenset(row for row in entries if row is not None)
-        # A file that was put aside as a whole has no row in its list.
+        # A file that was quarantined as a whole has no row in its list.
         revealed[path] = None if None in entries else rows.difference(changelog.hidden.get(path, ()))
     return {path: rows for path, rows in revealed.items() if rows is None or rows}
 

@@ -387,7 +387,7 @@ def _look(landing: str, setting: str) -> _Look:
     ]
     problems += [
         f"{how.folder} has other files of {day} than were divided, so at least one came late with an old "
-        "object time, and nobody can tell which. Its changes are in no table. Put it again, so that its time "
+        "object time, and which ones is unknown. Its changes are in no table. Put it again, so that its time "
         "is new (touch it, or copy it onto itself)"
         for day in unsure
     ]

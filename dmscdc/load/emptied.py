@@ -136,7 +136,7 @@ def _check_truncate(task: TableContext, before: Position, file: RawFile, row: in
             f"{task.table}: {place}, and the file was put before "
             "the load: nothing was applied. If the load was read after it, leave out the files from before: dmscdc "
             f"table rewind {for_shell(task.table)} --reload --supersede. If another task was reading the load then, "
-            "nobody can tell which of its rows are older: let DMS load the table again"
+            "which of its rows are older is unknown: let DMS load the table again"
         )
     if not task.key and file.order <= change_order(before.last):
         raise Refused(
@@ -208,5 +208,5 @@ def _note_disorder(task: TableContext, file: RawFile, row: int) -> str:
     "Rows that come before a TRUNCATE by their file, and after it by their change sequence."
     return (
         f"{file.path}: rows before the TRUNCATE in row {row + 1:,} have later change sequences; the order "
-        f"of rows decided. A reload makes it certain: {Advice.RELOAD(task.table)}"
+        f"of rows decided. To be certain, reload: {Advice.RELOAD(task.table)}"
     )

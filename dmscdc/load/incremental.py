@@ -142,7 +142,7 @@ def _find_repeated(
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
-    is_complete: bool,  # no file of the batch is put aside
+    is_complete: bool,  # no file of the batch is quarantined
 ) -> FoldedBatch:
     """Which applied files may hold changes that the batch brings again.
 
@@ -253,7 +253,7 @@ def _prepare_batch(
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
-    unreadable_files: Mapping[str, str],  # path -> reason; they are put aside
+    unreadable_files: Mapping[str, str],  # path -> reason; they are quarantined
 ) -> StagedLoad:
     "Fold files onto the table. Raises `Refused`."
     clock = Stopwatch()
@@ -297,7 +297,7 @@ def _prepare_only_quarantined(
     )
     position, note = put_aside(task, position, head, after_drop(before, plan), {file.path for file in files}, rows)
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
-    message = f"{count(len(unreadable_files), 'file')} put aside"
+    message = f"{count(len(unreadable_files), 'file')} quarantined"
 
     def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(written, notes=(note,), message=message, not_applied=tuple(rows[:NAMED]))
@@ -314,7 +314,7 @@ def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Co
         unreadable_files = find_unreadable(task, plan, head, files) if task.aside else {}
         if not unreadable_files:
             raise
-    # A file that cannot be read is put aside as a whole; the others go on without it.
+    # A file that cannot be read is quarantined as a whole; the others go on without it.
     readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
         return _prepare_only_quarantined(spark, task, plan, head, files, unreadable_files)

@@ -47,7 +47,7 @@ def load_rows(
     task: TableContext,
     load: ChangeFiles,
     load_number: int,
-    rows_aside: int = 0,  # how many of the rows are put aside
+    rows_aside: int = 0,  # how many of the rows are quarantined
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
     from pyspark.sql import functions as F
@@ -104,7 +104,7 @@ def replace_table(
     transaction: Transaction,
     load: ChangeFiles,
     load_number: int,
-    rows_aside: int = 0,  # how many of its rows are put aside
+    rows_aside: int = 0,  # how many of its rows are quarantined
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
     # Copying files reads no row; without some of their rows, files cannot be copied.
@@ -139,11 +139,11 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
 def _position_and_note(
     task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
-) -> tuple[Position, str]:  # with a note about the rows that are put aside, "" for none
+) -> tuple[Position, str]:  # with a note about the rows that are quarantined, "" for none
     "The table's position once the load is committed."
     position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
-    # Nothing that was put aside before the load still is.
+    # Nothing that was quarantined before the load still is.
     return put_aside(task, position, head, before=Position(), paths=(), rows=quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60

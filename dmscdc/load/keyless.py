@@ -263,7 +263,7 @@ def note_missed(
             "Either the load has these changes already, or a task has sent them twice, and a reload applies the same"
         )
         return [f"{fact}{explanation} files. To be certain, let DMS load the table again"]
-    return [f"{fact}A reload makes it certain: {Advice.RELOAD(task.table)}"]
+    return [f"{fact}To be certain, reload: {Advice.RELOAD(task.table)}"]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #f50750cf
 def note_left_out(task: TableContext, left_out: LeftOut) -> str:

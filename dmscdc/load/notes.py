@@ -23,7 +23,7 @@ __all__ = ['note_sequence', 'note_unproven', 'note_late', 'note_disorder', 'note
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-024
 def note_sequence(task: TableContext, base: Commit, batch: Batch) -> str:
-    "A new file whose sequence begins below what the table holds: nobody can tell any more which change was the later."
+    "A new file whose sequence begins below what the table holds: it is unknown which change was later."
     start = batch.folded.lowest
     if not start or task.from_stream:
         return ""
@@ -38,7 +38,7 @@ def note_sequence(task: TableContext, base: Commit, batch: Batch) -> str:
         "has applied from files before it. Neither the table's rows nor the known files tell that these changes were "
         "applied before, so they were applied: a row that was deleted since may be back. Look whether the task was "
         "resumed from long before, or two tasks write to one folder. "
-        f"A reload makes it certain: {Advice.RELOAD(task.table)}"
+        f"To be certain, reload: {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #b57d1a8d
@@ -68,7 +68,7 @@ def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
     return (
         f"late file {late[0].path} met {count(batch.folded.overlapping_keys, 'key')} that newer files had changed; by "
         "file names "
-        f"the newer ones won. No change sequence proves it. A reload makes it certain: "
+        f"the newer ones won. No change sequence proves it. To be certain, reload: "
         f"{Advice.RELOAD(task.table)}"
     )
 
@@ -106,7 +106,7 @@ def note_clashes(task: TableContext, written: CommitMetrics) -> str:
     return (
         f"{count(written.clashes, 'row')} {verb} given a key that another row still had. If one statement changed "
         f"both, and DMS split it over two files, the other row's change may remove the wrong one. "
-        f"A reload makes it certain: {Advice.RELOAD(task.table)}"
+        f"To be certain, reload: {Advice.RELOAD(task.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #418cb0a7

@@ -147,14 +147,14 @@ def note_blocked(case: Situation, files: Sequence[RawFile], missing: Sequence[st
 
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-020
 def note_other(case: Situation, files: Sequence[RawFile]) -> str:
-    "Applied files that are other ones now; those with rows put aside were most likely repaired."
+    "Applied files that are other ones now; those with quarantined rows were most likely repaired."
     applied_sizes = dict(case.position.window)
     sizes = ", ".join(
         f"{file.path} had {applied_sizes[file.path]:,} bytes and has {file.size:,}" for file in files[:10]
     )
     if all(file.path in (case.position.aside or {}) for file in files):
         return (
-            f"changed after rows of it were put aside: {sizes}. "
+            f"changed after rows of it were quarantined: {sizes}. "
             f"`{Advice.QUARANTINE_REPLAY(case.table)}` applies it as it is now; "
             f"{case.command(Advice.ACCEPT)} leaves the table as it is"
         )
@@ -174,7 +174,7 @@ def note_unlike(case: Situation, files: Sequence[RawFile]) -> str:
     return (
         f"before the look-back window (from {case.position.window_start}) {applied_count} had been applied, and those "
         f"that lie there are not the same ({len(files):,}, the last {files[-1].path}): at least one came with an old "
-        f"object time and is not applied, nobody can tell which. `{Advice.RECONCILE(case.table)}` tells "
+        f"object time and is not applied, and which ones is unknown. `{Advice.RECONCILE(case.table)}` tells "
         f"what the table lacks, {case.command(Advice.RELOAD)} loads it again"
     )
 
@@ -554,7 +554,7 @@ def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
 
 # %% ../../notebooks/08_load/02_plan.ipynb #a607fa78
 def _note_aside(plan: Plan, case: Situation) -> list[str]:
-    "Rows that an earlier run has put aside, and that this plan does not read again."
+    "Rows that an earlier run has quarantined, and that this plan does not read again."
     if plan.load or not case.before or not case.before.aside:
         return []
     # Files that this plan reads get their own note, after the run.

@@ -139,7 +139,7 @@ def _overtaken(
     done: Sequence[LoadResult],  # what the run committed
     run: str,  # its id
 ) -> CommitConflict | None:  # None: nobody has
-    "Another writer committed during the run: its settling clears away what a loser has put aside."
+    "Another writer committed during the run: its settling clears away what a loser has quarantined."
     head, expected = table_state.lake.head(), done[-1].written.commit.number if done else table_state.number
     if head is None or head.number == expected or head.run == run:
         return None

@@ -73,8 +73,8 @@ class TableContext:
     reload: str = "replace"  # or difference: of a new load only the rows that differ are written
     reloads: str = ""  # where the differences of its reloads are written down
     empties: bool = False  # where a row says that the source's table was emptied (TRUNCATE), it loses its rows
-    doubles: str = ""  # where inserts that repeat rows of the load are put aside; "": they are kept
-    repeats: str = ""  # where rows are put aside that a resumed task has sent again, to a table without a key
+    doubles: str = ""  # where inserts that repeat rows of the load are quarantined; "": they are kept
+    repeats: str = ""  # where rows are quarantined that a resumed task has sent again, to a table without a key
     from_stream: bool = False  # its change files were staged from a stream: they overlap, and the sequence orders them
 
     @property
@@ -123,7 +123,7 @@ class LoadResult:
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     message: str = ""  # what it did, where rows read do not tell
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
-    aside: int = 0  # of the rows read, those that are put aside and not in the table
+    aside: int = 0  # of the rows read, those that are quarantined and not in the table
     repeated: int = 0  # of the rows read, those that bring what the table has: sent again, or from before the load
     left_out: int = 0  # of the rows read, updates and deletes of a table without a key
     not_applied: tuple[SetAside, ...] = ()  # the first `NAMED` rows and files of both kinds
@@ -157,7 +157,7 @@ COUNTED = ("inserted", "updated", "deleted", "unchanged")
 _BECAME = {
     **{name: name for name in COUNTED},
     "folded": "folded into later ones",
-    "aside": "put aside",
+    "aside": "quarantined",
     "left_out": "not applied",
     "repeated": "left out as repeats",
 }

@@ -171,7 +171,7 @@ def note_never_seen(task: TableContext, files: Sequence[RawFile], changes: int) 
     return (
         f"{count(changes, 'change')} of {some(files)} {'has' if changes == 1 else 'have'} change sequences below what "
         "was applied, and no known file has had them: two tasks may write to one folder, or a task was resumed from "
-        "long before, and a row that was deleted since may be back. The sequence decided. A reload makes it certain: "
+        "long before, and a row that was deleted since may be back. The sequence decided. To be certain, reload: "
         f"{Advice.RELOAD(task.table)}"
     )
 

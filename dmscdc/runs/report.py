@@ -381,7 +381,7 @@ BALANCE = {  # what becomes of a row that is read -> how a page says it
     "deleted": "deleted",
     "unchanged": "changed nothing",
     "folded": "folded into a later change of the same row",
-    "aside": "put aside",
+    "aside": "quarantined",
     "left_out": "not applied, because the table has no key",
     "repeated": "left out, because the table has what they bring: sent again, or from before the load",
 }

@@ -279,7 +279,7 @@ def _of_landing(
         if table is None or (place and item_place not in (place, "")):
             continue
         rival, vague = by_table.get(table), item_place != place
-        # Of two that name the landing, or of two that do not, nobody can tell which is meant.
+        # Of two that name the landing, or of two that do not, it is unknown which is meant.
         if rival and vague == rival[0]:
             both_paths = " and ".join(sorted(raw_item["path"]["S"] for raw_item in (raw, rival[1])))
             raise BadSetting(f"dynamodb:{name}: {table} is there twice, {both_paths}; which one is meant?")

@@ -43,7 +43,7 @@ class Position:
     csv: dict[str, Any] | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
     aside: dict[str, Any] | None = field(
         default=None, compare=False
-    )  # files with rows put aside, see `changes.quarantine`
+    )  # files with quarantined rows, see `changes.quarantine`
     redone: dict[str, Any] = field(
         default_factory=dict[str, Any], compare=False
     )  # files that were read again, see `read_again`
@@ -56,7 +56,7 @@ class Position:
     floor = property(lambda self: _floor(self), doc="Files up to here do not count, as `change_order` sorts them.")
     is_unloaded = property(lambda self: not (self.load or self.cut), doc="It began with changes, and no load came yet.")
 
-    unread = property(lambda self: _unread(self), doc="Paths of files that are put aside as a whole.")
+    unread = property(lambda self: _unread(self), doc="Paths of files that are quarantined as a whole.")
     older = property(lambda self: _older(self), doc="Tally of applied files from before the window; None: not counted.")
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ def _floor(position: Position) -> tuple[str, str]:
 
 # %% ../../notebooks/06_state/01_position.ipynb #07f8ec04
 def _unread(position: Position) -> set[str]:
-    "Files of which all rows are put aside; their number is negative."
+    "Files of which all rows are quarantined; their number is negative."
     return {path for path, (rows, _) in (position.aside or {}).items() if rows < 0}
 
 # %% ../../notebooks/06_state/01_position.ipynb #562e37ba
@@ -203,7 +203,7 @@ Again = tuple[str, int]  # name of the list of rows that had been aside, "" wher
 
 def read_again(
     position: Position,
-    files: Mapping[str, str],  # path -> name of the list of its rows that had been put aside, or ""
+    files: Mapping[str, str],  # path -> name of the list of its rows that had been quarantined, or ""
     commit: int,  # that reads them again
 ) -> Position:
     "The position that knows of these files."

@@ -773,7 +773,7 @@ def stage_window(
     newest_at = changes[-1].at if len(changes) > len(late) else after
     behind = Change("", {}, {}, {}, newest_at, 0)
     texts = [json.dumps(record) for record in unreadable]
-    # A row without an operation: it refuses its batch, or is put aside, as other bad rows are.
+    # A row without an operation: it refuses its batch, or is quarantined, as other bad rows are.
     rows += [
         (None, {REST: text}, change_sequence_of(behind, number, len(rows) + offset))
         for offset, text in enumerate(texts)

@@ -196,7 +196,7 @@ def test_a_day_of_passes_ends_with_the_source_and_each_alarm_came_when_it_should
             still = dict(house.source["new"])
         if hour == 21:
             house.set("new", active=False)  # a person pauses a table, which then waits and is not late
-        if hour == 21:  # a row of another program, put aside until a person drops it
+        if hour == 21:  # a row of another program, quarantined until a person drops it
             house.set("big", bad_rows="aside")
             house.now += timedelta(minutes=1)
             house.change("big", ("X", 5, "of no operation"), applies=False)

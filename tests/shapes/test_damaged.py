@@ -205,7 +205,7 @@ def test_damaged_files_of_many_tables_cost_no_other_table_and_no_other_file_anyt
             others = {key for _, key, _, _ in parsed(touched) + parsed(touched + b"".join(after))} | {77}
             there = {key: row for key, row in found.items() if key in kept and key not in others}
             wanted = {key: row for key, row in kept.items() if key not in others}
-            assert there == wanted or not there and "put aside" in done.words, (name, done.words)  # some damage makes the whole file unreadable
+            assert there == wanted or not there and "quarantined" in done.words, (name, done.words)  # some damage makes the whole file unreadable
             if there == wanted:
                 applied.add(name)
         else:
