@@ -107,7 +107,7 @@ def test_an_unknown_key_is_an_answer(shop):
         (["shop.item", "--key", "id=1", "--key", "id=2"], "each column once"),
         (["shop.item", "--key", "id=1", "--until", "tomorrow"], "not 'tomorrow'"),
         (["shop.cart", "--key", "id=1"], "no table shop.cart in "),
-        (["cart", "--key", "id=1"], "a table is written schema.table"),
+        (["cart", "--key", "id=1"], "there is no table cart here. There are: shop.item."),
     ],
 )
 def test_wrong_use_is_said_in_words_with_exit_code_2(shop, args, words):

@@ -147,7 +147,7 @@ def test_an_instruction_is_left_for_the_next_pass(shop, words, kind):
     [
         (("plan", "--only", "sampledb.produkt"), "sampledb.produkt"),
         (("table", "rewind", "sampledb.product"), "--to FILE or --reload"),
-        (("table", "set", "product", "--key", "id"), "schema.table"),
+        (("table", "set", "prodct", "--key", "id"), "Did you mean 'product'?"),
         (("runs", "show", "nope"), "dmscdc runs list"),
         (("schedule", "--cron", "every hour"), "timetable"),
         (("plan", "--workers", "-1"), "workers"),
