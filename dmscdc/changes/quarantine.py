@@ -270,7 +270,8 @@ def check_number(
     if len(rows) > MAX_BAD_ROWS:
         raise Refused(
             f"{table}: more than {MAX_BAD_ROWS:,} rows cannot be applied, the first is row {(rows[0].row or 0) + 1:,} "
-            f"of {rows[0].path}: {rows[0].reason}. So many are not quarantined; nothing was applied. Look at the key and "
+            f"of {rows[0].path}: {rows[0].reason}. So many are not quarantined; nothing was applied. Look at the key "
+            "and "
             f"the columns: {Advice.LIST()}, {Advice.COLUMNS(table)}",
             len(rows),
         )

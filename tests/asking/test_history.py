@@ -250,7 +250,7 @@ def test_a_file_without_the_key_and_one_that_cannot_be_read_are_named(landing):
     assert [s.state["name"] for s in life.steps] == ["Lamp", "Sofa"]
     broken, lacking = life.words[-2:]
     assert broken.startswith("shop.item: 20181215-090300000.parquet cannot be read:")
-    assert lacking == "shop.item: 20181215-090100000.parquet without id: what it changed of the row cannot be told"
+    assert lacking == "shop.item: 20181215-090100000.parquet without id: what it changed in the row is unknown"
 
 
 def test_an_op_that_is_none_changes_nothing_and_is_shown(landing):
