@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .answer import Answer, answer_of
 from .table import Table, runs_of, time_span
 from ..cli.options import session
+from ..cli.runs import chosen_runs
 from ..deploy.on_call import in_trouble
 from ..errors import Verdict
 from ..landing.advice import in_python
@@ -70,14 +71,9 @@ class Lake:
         since: str = "",  # only those that began then or later, UTC, like "2018-12-13"; "" for all
     ) -> Answer:
         "One row for each run that is kept, the newest first, with a link to its report."
-        named = table and full_name(self.config, table)
-
-        def is_meant(line: dict[str, Any]) -> bool:
-            is_of_table = not named or line.get("table") == named
-            return is_of_table and line["start"] >= since and (not verdict or line["verdict"] == verdict)
-
+        named = full_name(self.config, table) if table else None
         columns = ("start", "job", "table", "verdict", "words", "files", "lag", "report")
-        return runs_of(self.config, "runs", columns, is_meant)
+        return runs_of(self.config, "runs", columns, chosen_runs(self.config, named, verdict or None, since or None))
 
     def __iter__(self) -> Iterator[str]:
         return iter(str(status.table) for status in read_statuses(self.config))

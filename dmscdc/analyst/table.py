@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from ..changes.schema import FILE, ROW, as_stored
 from ..cli.ask import answer_as_of, in_key_order, lives, lives_where, lost_sentences, question_of
 from ..cli.options import typed_moment
 from ..cli.questions import changes_of, life_of, rows_with
+from ..cli.runs import chosen_runs
 from ..errors import BadKey, UnknownTable
 from ..history.lookup import plain_key
 from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, conditions_of, found_lines
@@ -30,7 +31,6 @@ from ..lake.table import frame_as_stored
 from ..landing.advice import Advice, in_python
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
-from ..runs.log import RunLog
 from ..service.config import Config
 from ..service.status import read_statuses, status_row
 from ..storage.filesystem import is_bucket
@@ -84,7 +84,7 @@ def runs_of(
     config: Config,
     title: str,
     columns: Sequence[str],  # of a run log line
-    is_meant: Callable[[dict[str, Any]], bool],  # of a run log line
+    lines: Iterable[dict[str, Any]],  # of `chosen_runs`
 ) -> Answer:
     "One row for each of these runs, the newest first, with a link to its report."
     runs, home = config.runs, config.folder
@@ -92,12 +92,13 @@ def runs_of(
     place = runs if is_bucket(runs) else os.path.relpath(runs, home)
     rows = [
         {**line, "report": f"{place}/{line['html']}", "lag": time_span(line.get("lag"))}
-        for line in RunLog(runs).newest_first()
-        if line.get("notebook") and is_meant(line)
+        for line in lines
+        if line.get("notebook")
     ]
     # A browser cannot open the address of a bucket.
     links = () if is_bucket(runs) else ("report",)
-    return answer_of(title, rows, columns, links=links)
+    words = () if rows else ("No run is kept that fits.",)
+    return answer_of(title, rows, columns, *words, links=links)
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #27bf2702
 _SIGN = re.compile(r"[<>=]")  # a text with one is a condition
@@ -244,7 +245,7 @@ class Table:
     def runs(self) -> Answer:
         "One row for each run of the table, the newest first, with a link to its report."
         columns = ("start", "job", "verdict", "words", "files", "lag", "report")
-        return runs_of(self.config, f"runs of {self.name}", columns, lambda line: line.get("table") == self.name)
+        return runs_of(self.config, f"runs of {self.name}", columns, chosen_runs(self.config, self.name, None, None))
 
     @in_python()
     def delays(
@@ -254,7 +255,10 @@ class Table:
     ) -> Answer:
         "One row for each change file that the lake has: the run that applied it, and the seconds until then."
         rows = delays(self.config.runs, self.name, most, open_landing(self.config.landing), column)
-        return answer_of(f"delays of {self.name}", rows, ("run", "end", "path", "lag", "since"))
+        words = () if rows else ("No change file was applied by a run that is kept.",)
+        for row in rows:
+            row["lag"] = time_span(row["lag"])
+        return answer_of(f"delays of {self.name}", rows, ("run", "end", "path", "lag", "since"), *words)
 
     def reconcile(self) -> str:
         "Compare the table with the `source` of the settings, by Spark; returns the proof's sentence."

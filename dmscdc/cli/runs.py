@@ -21,7 +21,7 @@ from ..runs.store import borrowed, open_run_store
 from ..service.config import Config
 
 # %% auto #0
-__all__ = ['kept', 'LISTED', 'runs_list', 'find_run', 'runs_show', 'runs_html']
+__all__ = ['kept', 'LISTED', 'chosen_runs', 'runs_list', 'find_run', 'runs_show', 'runs_html']
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-005
 kept = typer.Typer(help="List kept runs, show one, or make their pages again.", no_args_is_help=True)
@@ -38,7 +38,7 @@ def _begin_of(
     return f"{typed_moment(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #8edc8f9e
-def _chosen(
+def chosen_runs(
     config: Config,
     table: str | None,  # of this table only
     verdict: str | None,  # only those that ended so
@@ -66,7 +66,7 @@ def runs_list(
     json: Json = False,
 ) -> None:
     "List the newest runs."
-    lines = list(islice(_chosen(config, table, verdict, since), most))[::-1]
+    lines = list(islice(chosen_runs(config, table, verdict, since), most))[::-1]
     if json:
         show_json(lines)
     elif not lines:

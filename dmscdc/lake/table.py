@@ -19,11 +19,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..changes.read import STAMP, digits_of, is_sequence
+from ..changes.read import STAMP, digits_of, is_sequence, sequence_span
 from ..changes.schema import FILE, NO_OP, OP, OURS, ROW, Column, Footer, Schema
 from ..errors import Refused
 from ..landing.advice import Advice
-from ..landing.files import TableRef, for_shell
+from ..landing.files import RawFile, TableRef, for_shell
 from ..spark.formats import check_format, spark_version
 from ..spark.interrupts import STEP
 from ..state.position import Position
@@ -190,19 +190,25 @@ def origin_of(
     file = change.get(FILE) or ""
     names = [name for name in names if name not in (OP, FILE, ROW)]
     facts = [[name, _text(change.get(name))] for name in names if name.upper().startswith(_HEADERS)]
-    stamp = change.get(names[0]) if names else None  # DMS writes its timestamp column before all others
-    times = [stamp[:26].rstrip("0").rstrip(".")] if isinstance(stamp, str) and re.match(STAMP, stamp) else []
     base_name = file.rpartition("/")[2]
-    is_load = "#" in base_name  # its times are those of the copy
-    for name in () if is_load else names:
+    is_change = RawFile(file, 0, 0.0).is_change  # the times of a load are those of the copy
+    times = []
+    stamp = change.get(names[0]) if names else None  # DMS writes its timestamp column before all others
+    if is_change and isinstance(stamp, str) and re.match(STAMP, stamp):
+        # A time that cannot be one of this file's changes is a value of the source.
+        earliest, latest = sequence_span(base_name)
+        if earliest <= re.sub(r"\D", "", stamp)[:14] <= latest:
+            times.append(stamp[:26].rstrip("0").rstrip(".") if "." in stamp else stamp)
+    for name in names if is_change else ():
         if is_sequence(change.get(name), name, base_name):
             digits = digits_of(change[name])
-            times.append(f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}")
+            day = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}"
+            times.append(f"{day} {digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:16]}")
     row = change.get(ROW)
     return {
         "file": file,
         "row": None if row is None else int(row) + 1,
-        "at": "" if is_load or not times else times[0],
+        "at": times[0] if times else "",
         "facts": [fact for fact in facts if fact[1]],
     }
 

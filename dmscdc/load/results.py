@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.options import ReadOptions
 from ..changes.quarantine import SetAside
+from ..changes.read import BEFORE_IMAGE
 from ..changes.schema import FILE, OP, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
 from ..lake.glue import SyncResult
@@ -371,7 +372,9 @@ def masked(
         if name in (FILE, ROW):  # what names a row without a key, as people count: from 1
             return ["file", *values] if name == FILE else ["row", *(value and str(int(value) + 1) for value in values)]
         # Whoever reads reports need not be allowed to see every value.
-        if not any(fnmatchcase(name.lower(), pattern) for pattern in patterns):
+        # A before image holds values of its column.
+        names = (name.lower(), name.removeprefix(BEFORE_IMAGE).lower())
+        if not any(fnmatchcase(masked_name, pattern) for masked_name in names for pattern in patterns):
             return [name, *values]
         return [name, *[None if value is None else HIDDEN for value in values]]
 

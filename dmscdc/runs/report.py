@@ -428,11 +428,12 @@ def in_plain_words(
     if not files:
         return f"{begin} There was nothing new to bring into it."
     missing = rows.get("aside", 0) + rows.get("left_out", 0)
-    changes = " and ".join(
+    parts = [
         f"{rows[name]:,} {'row was' if rows[name] == 1 else 'rows were'} {verb}"
         for name, verb in (("inserted", "added"), ("updated", "changed"), ("deleted", "removed"))
         if rows.get(name)
-    )
+    ]
+    changes = " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
     number, changes = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", changes or "no row changed"
     done_words = f"{begin} It was brought up to date with {number} that DMS had written: {changes}."
     if run["verdict"] != Verdict.ATTENTION:

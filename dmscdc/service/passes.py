@@ -24,6 +24,7 @@ from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
 from ..landing.s3 import open_landing
 from ..load.results import lag_of
+from ..reconcile.proven import proven_words
 from ..runs.lineage import open_lineage
 from ..runs.log import Run, RunLog, started_by
 from ..runs.pages import bring_pages, first_sentence, unnamed, write_front_page
@@ -315,6 +316,7 @@ def row_after(
         item = state.get(status.table) or status.item
         # The run's record is newer than the status, so the lake is not read again.
         row |= {"position": processed["position"]["after"], "rows": processed["lake"].get("rows")}
+        row["proven"] = proven_words(item.status.get("proof") or {}, processed["commit"])
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
         if outcome.verdict in (*WELL, Verdict.ATTENTION):  # the files that were waiting are in the lake
             row["waiting_since"] = ""

@@ -76,7 +76,7 @@ def test_a_changed_row_names_the_file_and_row_of_its_last_change_its_time_at_the
         key = luck.randrange(14)
         op = luck.choice("UD") if key in keys else "I"
         (keys.discard if op == "D" else keys.add)(key)
-        at, user = f"2018-12-13 10:00:{row:02}.5", luck.choice(["ada", "bob"])
+        at, user = f"2018-12-15 09:50:{row:02}.5", luck.choice(["ada", "bob"])
         lines.append((op, f"{at}00000", key, luck.choice(["lamp", "desk"]), user))
         last[key] = (row, at, user)
     done = w.changes(1, lines).go()
@@ -100,3 +100,14 @@ def test_of_masked_columns_it_is_only_said_that_they_changed_and_of_many_rows_th
     assert len(done.sample) == 50 and done.rows["updated"] == 100
     assert {(row["what"], *map(tuple, row["cells"])) for row in done.sample} == {("updated", ("name", "•••", "•••"), ("qty", "1", None))}
     assert "lamp" not in str(done.sample)
+
+
+@pytest.mark.parametrize(
+    "at, said", [("2018-12-15 09:50:30", "2018-12-15 09:50:30"), ("2031-01-01 00:00:00", "")], ids=["whole second", "no time of the file"]
+)
+def test_a_time_is_shown_whole_and_only_where_it_can_be_one_of_the_change_and_a_mask_covers_before_images(tmp_path, spark, at, said):
+    schema = {"dms_ts": "string", "id": "int", "name": "string", "BI_name": "string"}
+    w = World(tmp_path, spark, schema).set(key="id").load([("2018-12-13 09:00:00.000000", 1, "lamp", None)])
+    w.go()
+    (row,) = w.changes(1, [("U", at, 1, "desk", "secret")]).go(mask="name").sample
+    assert row["at"] == said and "secret" not in str(row) and "desk" not in str(row), row
