@@ -10,7 +10,6 @@ import html
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -215,7 +214,8 @@ def started_by(
     except (KeyError, OSError):  # a container may run under a number that has no name
         user = f"user {os.getuid()}"
     starter = next((name for variable, name in _STARTERS.items() if variable in environ), "")
-    typed = "typed in a terminal" if sys.stdin and sys.stdin.isatty() else "by a script or a schedule"
+    # The descriptor is asked, because a service may have closed `sys.stdin`.
+    typed = "typed in a terminal" if os.isatty(0) else "by a script or a schedule"
     return f"{user} on {gethostname()}, {f'from {starter}' if starter else typed}"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #101a03cd
