@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from hashlib import md5
 from pathlib import Path
 
 import boto3
@@ -118,6 +119,7 @@ def test_a_bucket_gives_what_a_folder_gives_in_every_layout_of_dms_and_with_a_po
     folder, bucket = put(load(), load(2, 1, "1/"), load(3, 2, "east-1/"), *strangers, *changes[:-3])
     assert bucket.tables() == folder.tables() == [T]
     assert bucket.files(T) == folder.files(T)
+    assert {file.etag for file in bucket.files(T).load} == {md5(b"x" * 804).hexdigest()}, "a report names inputs by it"
     position = plan(folder.files(T)).after
     folder, bucket = put(*changes[-3:], change(changes.index(changes[-4]) * 1000 - 700, layout))
     everything, few = folder.files(T), bucket.files(T, position)
