@@ -97,7 +97,7 @@ def runs_of(
     ]
     # A browser cannot open the address of a bucket.
     links = () if is_bucket(runs) else ("report",)
-    words = () if rows else ("No run is kept that fits.",)
+    words = () if rows else ("No run matches.",)
     return answer_of(title, rows, columns, *words, links=links)
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #27bf2702

@@ -336,7 +336,7 @@ def full_name(
         raise UnknownTable(f"{name} exists in several schemas: {', '.join(matching)}")
     similar = get_close_matches(name, [table.name for table in tables], n=1)
     hint = f"Did you mean {similar[0]!r}?" if similar else f"There are: {', '.join(map(str, tables))}."
-    raise UnknownTable(f"there is no table {name} here. {hint} A table that is new is named schema.table")
+    raise UnknownTable(f"there is no table {name} here. {hint} For a new table, give schema.table")
 
 # %% ../../notebooks/13_service/03_status.ipynb #fd9846f4
 def wanted_tables(
