@@ -320,6 +320,10 @@ def _set_suggested(
     waiting = [one for one in read_statuses(config, [table] if table else ()) if one.state == "waiting"]
     chosen = {one.table: one.suggestion for one in waiting if one.suggestion and one.suggestion.key}
     rows = [{"table": ref, "key": suggestion.key, "because": suggestion.words} for ref, suggestion in chosen.items()]
+    if yes and chosen:  # before anything is printed: whoever reads it may close the pipe
+        state = open_state(config.state, config.landing)
+        for ref, suggestion in chosen.items():
+            state.put_settings(ref, key=suggestion.key)
     show_table(rows, ["table", "key", "because"])
     if left := [str(status.table) for status in waiting if status.table not in chosen]:
         show_line(f"No key is suggested for {some(left)}: see dmscdc plan")
@@ -329,9 +333,6 @@ def _set_suggested(
         command = "dmscdc table set " + (f"{for_shell(table)} " if table else "")
         show_line(f"Nothing is set yet. If these columns identify rows: {command}--suggested --yes")
     else:
-        state = open_state(config.state, config.landing)
-        for ref, suggestion in chosen.items():
-            state.put_settings(ref, key=suggestion.key)
         show_line(f"{count(len(chosen), 'key')} set. Next: dmscdc pass")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #0a7ab5b3
