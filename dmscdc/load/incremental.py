@@ -31,7 +31,7 @@ from .emptied import Truncations, emptied_by, from_before_emptied, prepare_trunc
 from .keyless import apply_without_key, repeats_of_load, rows_sent_again
 from .notes import note_useless
 from .outcome import list_not_applied, result_of
-from .raw_files import after_drop, find_unreadable, open_files, put_aside, read_by
+from .raw_files import after_drop, find_unreadable, open_files, quarantine_rows, read_by
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
@@ -295,7 +295,9 @@ def _prepare_only_quarantined(
     position = replace(
         plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv, redone=before.redone
     )
-    position, note = put_aside(task, position, head, after_drop(before, plan), {file.path for file in files}, rows)
+    position, note = quarantine_rows(
+        task, position, head, after_drop(before, plan), {file.path for file in files}, rows
+    )
     transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
     message = f"{count(len(unreadable_files), 'file')} quarantined"
 

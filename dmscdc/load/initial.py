@@ -26,7 +26,7 @@ from dmscdc.load.raw_files import (
     OpenFiles,
     load_rows_aside,
     open_files,
-    put_aside,
+    quarantine_rows,
     read_by,
     report_files,
     without_aside,
@@ -144,7 +144,7 @@ def _position_and_note(
     position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
     # Nothing that was quarantined before the load still is.
-    return put_aside(task, position, head, before=Position(), paths=(), rows=quarantined)
+    return quarantine_rows(task, position, head, before=Position(), paths=(), rows=quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
 def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:

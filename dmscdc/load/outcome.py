@@ -26,7 +26,7 @@ from dmscdc.load.notes import (
     say_on_top,
 )
 from .plan import note_replaced
-from .raw_files import after_drop, changed_elsewhere, find_quarantined, put_aside, report_files
+from .raw_files import after_drop, changed_elsewhere, find_quarantined, quarantine_rows, report_files
 from .renaming import note_renamed
 from .resent import note_older, say_left_out
 from .results import COUNTED, NAMED, LoadResult, OpenSession, TableContext, note_too_fine
@@ -83,7 +83,7 @@ def list_not_applied(
     paths = {*reading.kinds, *unreadable, *urls}
     has_list = reading.skipped or folded.sent_again or folded.left_out.rows  # also where bad rows refuse the batch
     task = replace(task, aside=task.aside or task.doubles or (task.repeats if has_list else ""))
-    position, note = put_aside(
+    position, note = quarantine_rows(
         task, position, head, after_drop(before, plan), paths, rows, replaced_files, urls, folded.left_out
     )
     replaced = note_replaced(task.table, [file for file in replaced_files if file.path in (before.aside or {})])

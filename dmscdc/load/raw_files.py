@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['OpenFiles', 'open_files', 'read_by', 'report_files', 'load_rows_aside', 'without_aside', 'find_quarantined',
-           'find_unreadable', 'put_aside', 'changed_elsewhere', 'after_drop']
+           'find_unreadable', 'quarantine_rows', 'changed_elsewhere', 'after_drop']
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #dc099d64
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def find_unreadable(
     return {} if applied & set(reasons) else reasons
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #07045ab9
-def put_aside(
+def quarantine_rows(
     task: TableContext,
     position: Position,  # after the load or batch
     head: Commit | None,

@@ -203,7 +203,7 @@ def test_a_header_that_begins_with_a_comma_names_the_columns_behind_it(house):
     assert house.go().verdict == "ok" and house.lake("id, name, price::varchar") == [(1, "b", "2.00")]
 
 
-def test_a_row_of_another_length_is_put_aside_and_the_good_one_applied_whichever_comes_first(house):
+def test_a_row_of_another_length_is_quarantined_and_the_good_one_applied_whichever_comes_first(house):
     house.defined(ITEM)
     house.typed("table", "set", "shop.item", "--key", "id", "--bad-rows", "aside", "--new")
     house.put("LOAD00000001.csv", "1,a,1.00\n")

@@ -290,7 +290,7 @@ def test_random_bad_rows_cost_no_good_one_and_come_back_in_their_place(spark, tm
     print(f"{bad} rows drawn to be bad in {len(files)} files")
 
 
-def test_a_file_that_was_applied_is_never_put_aside(spark, tmp_path):
+def test_a_file_that_was_applied_is_never_quarantined(spark, tmp_path):
     world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside").load([(1, "a"), (2, "b")]).changes(2, [("U", 1, "A"), ("U", 2, "B")])
     world.go()
     path = world.raw / f"{closed(2)}.parquet"
@@ -367,7 +367,7 @@ def test_a_replayed_row_reaches_the_type_2_table_and_every_follower(spark, way, 
     assert reader.rows == dict(versions(world)) == dict(world.lake("id, price::varchar")) == {1: "1.10", 2: "2.20"}
 
 
-def test_the_history_says_since_when_a_row_that_was_put_aside_is_in_the_lake(spark, tmp_path):
+def test_the_history_says_since_when_a_row_that_was_quarantined_is_in_the_lake(spark, tmp_path):
     from dmscdc.history.audit import audit_row
     from dmscdc.history.row_page import life_lines
 

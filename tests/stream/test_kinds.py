@@ -340,7 +340,7 @@ ODD = {
 }
 
 
-def test_records_that_are_none_are_put_aside_as_they_came_and_the_stream_goes_on(follow_it, tmp_path):
+def test_records_that_are_none_are_quarantined_as_they_came_and_the_stream_goes_on(follow_it, tmp_path):
     set_up(tmp_path, bad_rows="aside")
     done = follow_it(put(Kinesis(1), *ODD.values(), GOOD))
     assert done.verdict == "attention" and lake(tmp_path) == [("good", "1")], done.words

@@ -259,7 +259,7 @@ def test_of_two_readers_of_one_stream_the_second_stops(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("bad_rows", ["stop", "aside"])
-def test_a_record_that_is_no_change_refuses_its_batch_or_is_put_aside_with_what_came(run, tmp_path, bad_rows):
+def test_a_record_that_is_no_change_refuses_its_batch_or_is_quarantined_with_what_came(run, tmp_path, bad_rows):
     kinesis, items = Kinesis(1), Items(random.Random(3), micros=True)
     open_state(f"sqlite:{tmp_path}/state.db", str(tmp_path / "landing")).put_settings(TableRef.parse(TABLE), key="id", bad_rows=bad_rows)
     for data in [items.change()[1], b"hello \xff", items.change()[1]]:
