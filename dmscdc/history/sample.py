@@ -5,16 +5,18 @@
 # %% ../../notebooks/10_history/16_sample.ipynb #6edbec85
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..changes.schema import FILE, ROW, python_value
+from ..changes.schema import FILE, OP, ROW, python_value
 from ..errors import NoPast
-from .changelog import Changelog, held_by, how_read, open_changelog
+from .changelog import Changelog, changelog_files, held_by, how_read, open_changelog
 from .row import same
-from .small import is_small_table
+from .small import counted_rows, is_small_table
 from .small_feed import feed_between
 from .span import CHANGE_TYPE, COMMIT_TIME, PLACE, Span
 from ..lake.table import SAMPLE, open_lake, origin_of, shown_row
@@ -23,7 +25,7 @@ from ..state.position import Position
 from ..state.registry import open_state
 
 # %% auto #0
-__all__ = ['changed_sample', 'changed_by']
+__all__ = ['changed_sample', 'changed_by', 'with_deletions']
 
 # %% ../../notebooks/10_history/16_sample.ipynb #61db1a60
 _KINDS = {"insert": "inserted", "delete": "deleted", "update_preimage": "updated"}
@@ -36,6 +38,7 @@ def _rows(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, dict[str,
 # %% ../../notebooks/10_history/16_sample.ipynb #5a3e1c07
 def _origin(kind: str, after: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:  # of `origin_of`
     "Where a change comes from. Of a deletion a feed has the removed row, whose facts are those of an older change."
+    # `with_deletions` reads them from the deletion itself.
     columns = [] if kind == "delete" else names
     time = after[COMMIT_TIME]
     return {**origin_of(after, columns), "at": f"{time:%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".") if time else ""}
@@ -107,3 +110,41 @@ def _opened(
     if item is None or head is None:
         raise NoPast(f"{table}: the lake has no commit")
     return open_changelog(landing, table, **how_read(item, head, lake, archive)), head.key
+
+# %% ../../notebooks/10_history/16_sample.ipynb #5d01c4a2
+def _own_rows(changelog: Changelog, numbers: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], dict[str, Any]]:
+    "Time and facts (see `origin_of`) of some rows of the files, by file and row, which counts from 1."
+    changes = tuple(file for file in changelog.changes if file.path in numbers)
+    subset = replace(changelog, load=(), changes=changes)
+    origins = {}
+    schema = changelog_files(subset).schema if is_small_table(subset) else ()
+    for file in changes if schema else ():
+        rows = counted_rows(subset, file, schema)
+        chosen = rows.filter(pc.is_in(rows[ROW], value_set=pa.array(numbers[file.path], pa.int64())))
+        names = [name for name in rows.column_names if name not in (OP, ROW)]
+        for row in chosen.to_pylist():
+            origins[file.path, row[ROW] + 1] = origin_of({**row, FILE: file.path}, names)
+    return origins
+
+# %% ../../notebooks/10_history/16_sample.ipynb #5d01c4a3
+def with_deletions(
+    table: str,  # schema.table
+    rows: Sequence[Mapping[str, Any]],  # of `shown_row`
+    landing: str,
+    lake: str,
+    state: str,
+    archive: str = "",
+    catalog: str = "",  # as the run had them
+) -> list[Mapping[str, Any]]:  # the same rows
+    "Deletions with the time and the facts of their own row in the files. Never raises, as `changed_by`."
+    numbers: dict[str, list[int]] = {}
+    for row in rows:
+        if row["what"] == "deleted" and row["row"]:
+            numbers.setdefault(row["file"], []).append(row["row"] - 1)
+    try:
+        changelog, _ = _opened(TableRef.parse(table), landing, lake, state, archive, catalog)
+        origins = _own_rows(changelog, numbers)
+    except Exception:
+        return [*rows]
+    known = {place: {name: value for name, value in origin.items() if value} for place, origin in origins.items()}
+    return [{**row, **known.get((row["file"], row["row"]), {})} if row["what"] == "deleted" else row for row in rows]

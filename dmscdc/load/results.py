@@ -293,6 +293,11 @@ class Processed:
         has_room = sum(changed.values()) - self.rows.get("emptied", 0) <= SAMPLE
         return any(shown_kinds[kind] < (number if has_room else 1) for kind, number in changed.items())
 
+    @property
+    def has_deletions(self) -> bool:
+        "A deleted row is shown."
+        return any(row["what"] == "deleted" for row in self.sample)
+
     def with_sample(
         self,
         rows: Iterable[Mapping[str, Any]],  # see `Written.sample`

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dmscdc.history.sample import changed_by
+from dmscdc.history.sample import changed_by, with_deletions
 from world import World
 
 pytestmark = pytest.mark.test
@@ -26,6 +26,11 @@ def text(value) -> str | None:
 def asked(w: World, done):
     "With the rows that the job asks the files for, where the format of the lake does not tell them."
     return done.with_sample(changed_by(w.table, done.applied, *w.places[1:]), mask="")
+
+
+def completed(w: World, done):
+    "With what the job asks the files about deletions."
+    return done.with_sample(with_deletions(w.table, done.sample, *w.places[1:]), mask="")
 
 
 @pytest.mark.parametrize("partition", ["", "name"])
@@ -72,7 +77,7 @@ def test_a_changed_row_names_the_file_and_row_of_its_last_change_its_time_at_the
     w = World(tmp_path, spark, schema).set(key="id", partition=partition)
     w.load([("2018-12-13 09:00:00.000000", key, "lamp", "") for key in range(8)]).go()
     keys, lines, last = set(range(8)), [], {}
-    for row in range(1, 25):
+    for row in range(1, 49):
         key = luck.randrange(14)
         op = luck.choice("UD") if key in keys else "I"
         (keys.discard if op == "D" else keys.add)(key)
@@ -81,16 +86,12 @@ def test_a_changed_row_names_the_file_and_row_of_its_last_change_its_time_at_the
         last[key] = (row, at, user)
     done = w.changes(1, lines).go()
     (path,) = (file["path"] for file in done.files)
-    samples = {"asked": asked(w, done).sample} | ({} if done.lacks_sample else {"kept": done.sample})
-    for kind, sample in samples.items():
+    assert done.has_deletions
+    for sample in [completed(w, asked(w, done)).sample, *([] if done.lacks_sample else [completed(w, done).sample])]:
         assert len(sample) > 6 and {row["what"] for row in sample} == {"inserted", "updated", "deleted"}
         for row in sample:
             number, at, user = last[int(dict(row["key"])["id"])]
-            # What a deletion says besides its place is in the file alone; a feed has read its time there.
-            is_deleted = row["what"] == "deleted"
-            assert (row["file"], row["row"]) == (path, number), row
-            assert row["at"] == ("" if is_deleted and kind == "kept" else at), row
-            assert row["facts"] == ([] if is_deleted else [["AR_H_USER", user]]), row
+            assert (row["file"], row["row"], row["at"], row["facts"]) == (path, number, at, [["AR_H_USER", user]]), row
 
 
 def test_of_masked_columns_it_is_only_said_that_they_changed_and_of_many_rows_the_first_are_told(tmp_path, spark):
