@@ -258,6 +258,7 @@ class Processed:
     command: str  # the one command that runs it again
     plan: Mapping[str, Any]  # kind, sentence, waits, notes
     files: tuple[Mapping[str, Any], ...] = ()  # path, kind, rows, bytes, put (epoch seconds), checksum
+    not_applied_files: tuple[Mapping[str, Any], ...] = ()  # the same of those that a problem kept out; rows: None
     folders: tuple[str, ...] = ()  # where these files lie
     rows: Mapping[str, int] = field(default_factory=dict)  # see `row_counts`
     schema: tuple[str, ...] = ()  # what changed in the columns
@@ -431,6 +432,24 @@ def folders_of(
     "The table's folders in landing and archive from which the files were read."
     return tuple(dict.fromkeys(landing.url(table, file["path"]).removesuffix(file["path"]) for file in files))
 
+# %% ../../notebooks/08_load/03_results.ipynb #5d01c4b1
+def _not_applied(plan: Plan, files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:  # as `report_files`
+    "The plan's files without those that were applied."
+    applied = {file["path"] for file in files}
+    load = frozenset(plan.load)
+    return [
+        {
+            "path": file.path,
+            "kind": "load" if file in load else "change",
+            "rows": None,  # it may be the file that nobody can read
+            "bytes": file.size,
+            "put": file.time,
+            "checksum": f"etag:{file.etag}" if file.etag else "",
+        }
+        for file in plan.inputs
+        if file.path not in applied
+    ]
+
 # %% ../../notebooks/08_load/03_results.ipynb #5cad1113
 def processed(
     plan: Plan,
@@ -448,6 +467,7 @@ def processed(
     position = Position.from_json(head.position) if head else None
     loads = [result for result in done if result.has_effect]
     files = [file for load in loads for file in load.files]
+    not_applied = _not_applied(plan, files) if problem and problem.verdict != Verdict.BUSY else []
     noted = [note for load in loads for note in load.notes]
     notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *catalogued.notes)
     verdict, words = verdict_of(loads, plan, notes)
@@ -462,7 +482,8 @@ def processed(
         versions=versions(),
         plan={"kind": plan.kind, "sentence": plan.sentence, "waits": plan.waits, "notes": list(plan.notes)},
         files=with_checksums(files, landing, plan.table),
-        folders=folders_of(files, landing, plan.table),
+        not_applied_files=with_checksums(not_applied, landing, plan.table),
+        folders=folders_of([*files, *not_applied], landing, plan.table),
         rows=row_counts(loads, getattr(problem, "rows", 0)),
         schema=tuple(sentence for load in loads for sentence in load.schema),
         notes=notes,

@@ -327,8 +327,9 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
         }
     else:
         assert done["verdict"] == "refused" and "Rows read, and what became of them" not in page.texts
-    for file in done["files"]:
-        assert page.texts[page.texts.index("put there, UTC") + 1 :][:4] == [file["path"], file["checksum"], file["kind"], f"{file['rows']:,}"]
+    for file in done["files"] or done["not_applied_files"]:
+        rows = "–" if file["rows"] is None else f"{file['rows']:,}"
+        assert page.texts[page.texts.index("put there, UTC") + 1 :][:4] == [file["path"], file["checksum"], file["kind"], rows]
     assert all(done[which] in page.texts for which in ("first", "last") if done["files"])
     assert all(change in page.texts for change in done["schema"])
     assert (page.after("Position before"), page.after("Position after")) == (done["position"]["before"], done["position"]["after"])

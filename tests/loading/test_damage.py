@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,8 @@ def check(done, before, w, name, words, what):
     assert all(part in done.words for part in words), (what, words, done.words)
     assert not any(word in done.words for word in LIBRARIES) and len(done.words) < 500, (what, done.words)
     assert w.table_state() == before, what
+    checksums = {file["path"]: file["checksum"] for file in done.not_applied_files}
+    assert checksums[name] == f"sha256:{sha256((w.raw / name).read_bytes()).hexdigest()}" and not done.files, what
 
 
 @pytest.mark.parametrize("partition", sampled(["", "site"], ""))
