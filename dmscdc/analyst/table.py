@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -22,7 +22,16 @@ from ..cli.questions import changes_of, life_of, rows_with
 from ..cli.runs import chosen_runs
 from ..errors import BadKey, UnknownTable
 from ..history.lookup import plain_key
-from ..history.questions import BLAME, FOUND, LINE, blame_lines, change_lines, conditions_of, found_lines
+from dmscdc.history.questions import (
+    BLAME,
+    FOUND,
+    LINE,
+    blame_lines,
+    change_lines,
+    conditions_of,
+    found_lines,
+    rows_where,
+)
 from ..history.row import same
 from ..history.row_page import COLUMNS, key_text, life_lines, picture, sentences, value_text
 from ..history.small import read_lake
@@ -36,7 +45,7 @@ from ..service.status import read_statuses, status_row
 from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from dmscdc.history.audit import RowAudit
 
@@ -140,18 +149,25 @@ class Table:
     def rows(
         self,
         limit: int | None = None,  # None: all
+        *,
+        where: str | Sequence[str] = (),  # conditions; only rows that fit all of them: "price >= 100"
     ) -> Answer:
         "The lake's rows in its newest commit: Op, the source's columns, file and row. Raises `UnknownTable`."
+        if isinstance(limit, str):
+            raise BadKey(f"{self.name}: conditions are given by name: rows(where={limit!r})")
+        conditions = conditions_of([where] if isinstance(where, str) else where)
         one = question_of(self.config, self.name)
         if one.head is None:
             raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {Advice.PASS_ONLY(self.name)}")
         # Arrow reads a table of plain Parquet; the other formats need Spark.
         plain = one.lake.plain()
         if plain is None:
-            frame = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
+            stored = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
+            frame = cast("DataFrame", rows_where(stored, conditions))
             return Answer(self.name, frame if limit is None else frame.limit(limit))
         head, files = plain
-        rows = in_key_order(as_stored(read_lake(head.schema, files, limit), head.op_column), head.key)
+        stored_rows = as_stored(read_lake(head.schema, files, None if where else limit), head.op_column)
+        rows = cast(pa.Table, in_key_order(rows_where(stored_rows, conditions), head.key)).slice(0, limit)
         return Answer(self.name, rows, (f"commit {head.number}",))
 
     @in_python()
@@ -256,6 +272,8 @@ class Table:
         "One row for each change file that the lake has: the run that applied it, and the seconds until then."
         rows = delays(self.config.runs, self.name, most, open_landing(self.config.landing), column)
         words = () if rows else ("No change file was applied by a run that is kept.",)
+        if column and rows and not any(row["since"] == "commit" for row in rows):
+            words = (f"No file has times in a column {column}, so delays are since the closing of the files.",)
         for row in rows:
             row["lag"] = time_span(row["lag"])
         return answer_of(f"delays of {self.name}", rows, ("run", "end", "path", "lag", "since"), *words)

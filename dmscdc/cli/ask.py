@@ -423,8 +423,8 @@ def answer_as_of(
     from dmscdc.history.questions import conditions_of, rows_where
 
     conditions = conditions_of(where)
-    answer = rows_where(_answer_whole(config, question, moment, file, commit, time_column, spark), conditions)
-    return replace(answer, rows=in_key_order(answer.rows, question.key))
+    answer = _answer_whole(config, question, moment, file, commit, time_column, spark)
+    return replace(answer, rows=in_key_order(rows_where(answer.rows, conditions), question.key))
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #3a005291
 def in_key_order(

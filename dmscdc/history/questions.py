@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ from ..changes.read import OPS, ChangeFiles, added_column
 from ..changes.schema import OP, ROW, Schema, lake_arrow_type
 from ..errors import BadKey
 from .changelog import Changelog, changelog_files, equal_images, may_repeat
-from .clock import AsOf, clock_of, not_applied
+from .clock import clock_of, not_applied
 from .lookup import plain_key, typed_scalar
 from .row import Keyless, RawChange, RowChange, RowLife, row_lives, row_steps, same
 from .row_page import json_value, key_text, step_line, value_text
@@ -243,11 +243,10 @@ def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
 
 # %% ../../notebooks/10_history/15_questions.ipynb #aa0573d7
 def rows_where(
-    answer: AsOf,
+    rows: pa.Table | DataFrame,
     conditions: Sequence[Condition],
-) -> AsOf:  # with the rows that fit all of them
-    "Rows of a table as of then. Raises `BadKey` for a column or a value that it cannot have."
-    rows = answer.rows
+) -> pa.Table | DataFrame:
+    "The rows that fit all conditions. Raises `BadKey` for a column or a value that the table cannot have."
     names = rows.column_names if isinstance(rows, pa.Table) else rows.columns
     if odd := [condition.column for condition in conditions if condition.column not in names]:
         raise BadKey(f"the table has no column {', '.join(odd)}; it has {', '.join(names)}")
@@ -257,7 +256,7 @@ def rows_where(
             rows = rows.filter(matches(rows, condition)) if is_arrow else rows.where(_in_spark(rows, condition))
     except ValueError as error:
         raise BadKey(str(error)) from error
-    return replace(answer, rows=rows)
+    return rows
 
 # %% ../../notebooks/10_history/15_questions.ipynb #77021bde
 @dataclass(frozen=True)
@@ -307,7 +306,7 @@ def _found_without_key(
     def equal(row: Mapping[str, Any]) -> tuple:
         return tuple((name, plain_key(row[name])) for name in names if row.get(name) is not None)
 
-    present: pa.Table = rows_where(table_then(changelog, ()), conditions).rows if telling else pa.table({})
+    present = cast(pa.Table, rows_where(table_then(changelog, ()).rows, conditions)) if telling else pa.table({})
     present_keys = {equal(row) for row in present.to_pylist()}
     groups: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
     for values, step in _steps_without_key(changelog, changelog.files, files, conditions):

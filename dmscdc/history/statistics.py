@@ -100,10 +100,10 @@ def _oldest(url: str, column: str) -> float | None:
         if not all(groups):  # of one row group nothing is known
             return None
         oldest = min(bounds.min for bounds in groups if bounds)
+        oldest = datetime.fromisoformat(oldest) if isinstance(oldest, str) else oldest
+        return oldest.replace(tzinfo=oldest.tzinfo or timezone.utc).timestamp()
     except (OSError, ValueError, OverflowError, AttributeError, TypeError):
         return None
-    oldest = datetime.fromisoformat(oldest) if isinstance(oldest, str) else oldest
-    return oldest.replace(tzinfo=oldest.tzinfo or timezone.utc).timestamp()
 
 # %% ../../notebooks/10_history/14_statistics.ipynb #cell-017
 def delays(

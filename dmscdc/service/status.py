@@ -276,8 +276,12 @@ def _unknown(names: list[str], tables: list[TableRef], landing: Landing) -> Unkn
     "The error for unknown table names, with the known ones."
     known_names = ", ".join(map(str, tables[:10]))
     rest_words = f" and {len(tables) - 10:,} more" if len(tables) > 10 else ""
+    # Letter case and quotes around a name with a point are what is mistyped most.
+    plain_names = {str(table).replace('"', "").lower(): str(table) for table in tables}
+    matches = [plain_names.get(name.replace('"', "").lower()) for name in names]
+    hint = "".join(f" Did you mean {match}?" for match in matches if match)
     return UnknownTable(
-        f"no table {' or '.join(names)} in {landing.root} or in the state; there are: {known_names}{rest_words}. "
+        f"no table {' or '.join(names)} in {landing.root} or in the state.{hint} There are: {known_names}{rest_words}. "
         f"All of them: {Advice.STATUS()}"
     )
 
@@ -321,6 +325,8 @@ def full_name(
     name: str,  # schema.table, or the table alone
 ) -> str:  # schema.table
     "A table's name with its schema. Raises `UnknownTable` for a table alone that no schema has, or that several have."
+    if not isinstance(name, str):
+        raise UnknownTable(f"a table is named by a text, like 'sampledb.product', not by {name!r}")
     if "." in name:
         return name
     try:
@@ -334,7 +340,8 @@ def full_name(
         return matching[0]
     if matching:
         raise UnknownTable(f"{name} exists in several schemas: {', '.join(matching)}")
-    similar = get_close_matches(name, [table.name for table in tables], n=1)
+    names = {table.name.lower(): table.name for table in tables}
+    similar = [names[lower] for lower in get_close_matches(name.lower(), names, n=1)]
     hint = f"Did you mean {similar[0]!r}?" if similar else f"There are: {', '.join(map(str, tables))}."
     raise UnknownTable(f"there is no table {name} here. {hint} For a new table, give schema.table")
 

@@ -91,7 +91,7 @@ def table_of(rows: Iterable[Any], keys: Sequence[str], columns: Sequence[str]) -
     for row in rows:
         key = tuple(row[k] for k in keys)
         assert key not in found, f"{key} comes twice"
-        found[key] = tuple(plain(row[c]) for c in columns)
+        found[key] = tuple(plain(row[c] if c in row else None) for c in columns)
     return found
 
 

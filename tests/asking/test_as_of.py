@@ -21,7 +21,6 @@ from dmscdc.cli.main import app
 from dmscdc.errors import BadKey, NoPast, Refused
 from dmscdc.history.as_of import as_of as by_spark
 from dmscdc.history.changelog import open_changelog, read_changelog, upto
-from dmscdc.history.clock import AsOf
 from dmscdc.history.questions import condition_of, find_rows, notes, rows_where
 from dmscdc.history.replay import can_apply, every_state
 from dmscdc.history.small import table_then
@@ -362,9 +361,9 @@ def test_conditions_choose_the_same_rows_in_arrow_and_spark(spark):
         },
     )
     for text, ids in expected.items():
-        arrow, by_spark = (rows_where(AsOf(given, "", "", ""), [condition_of(text)]).rows for given in (rows, frame))
+        arrow, by_spark = (rows_where(given, [condition_of(text)]) for given in (rows, frame))
         assert arrow["id"].to_pylist() == sorted(row["id"] for row in by_spark.collect()) == ids, text
     for text in ("id < 99999", "born = noon", "size = 1"):
         for given in (rows, frame):
             with pytest.raises(BadKey):
-                rows_where(AsOf(given, "", "", ""), [condition_of(text)])
+                rows_where(given, [condition_of(text)])

@@ -232,7 +232,7 @@ def test_of_a_table_that_is_not_here_this_is_said_with_those_that_are_before_spa
     code, said = said_by(tmp_path, *[word.replace("OUT", str(tmp_path / "out")).replace("SOURCE", str(tmp_path / "source.db")) for word in words])
     assert (
         code == 2
-        and f"error no table shop.nosuch in {tmp_path}/landing or in the state; there are: shop.item, shop.other. All of them: dmscdc status" in said
+        and f"error no table shop.nosuch in {tmp_path}/landing or in the state. There are: shop.item, shop.other. All of them: dmscdc status" in said
     ), said
     assert not (tmp_path / "out").exists() and not (tmp_path / "runs").exists()
 
