@@ -306,7 +306,7 @@ def _with_schemas(config: Config, options: dict[str, Any]) -> dict[str, Any]:
     from dmscdc.service.status import full_name
 
     named = dict(options)
-    if options.get("table") and not options.get("new"):
+    if options.get("table") and options.get("new") is not True:  # of `table rename` it is a column
         named["table"] = full_name(config, options["table"])
     for several in ("only", "tables"):
         if options.get(several):
