@@ -282,7 +282,7 @@ def _of_landing(
         # Of two that name the landing, or of two that do not, it is unknown which is meant.
         if rival and vague == rival[0]:
             both_paths = " and ".join(sorted(raw_item["path"]["S"] for raw_item in (raw, rival[1])))
-            raise BadSetting(f"dynamodb:{name}: {table} is there twice, {both_paths}; which one is meant?")
+            raise BadSetting(f"dynamodb:{name}: {table} has two items, {both_paths}: delete the wrong one")
         if rival is None or rival[0]:
             by_table[table] = vague, raw
     return {table: dict(raw) for table, (_, raw) in by_table.items()}
@@ -518,7 +518,7 @@ class DynamoState(_DynamoDecisions, State):
             time.sleep(random.uniform(0, 0.01 * (attempt + 1)))
         raise StaleState(
             f"{table}: others changed its item in {self.name} each of the {_TRIES} times "
-            "we tried to; nothing was written. Who writes there all the time?"
+            "dmscdc tried to; nothing was written. Find out what writes there all the time"
         )
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #cell-036

@@ -233,8 +233,9 @@ def _by_others(item: TableItem, stored: Mapping[str, str]) -> str:  # "" if the 
     if not differences:
         return ""
     return (
-        f"{' and '.join(differences)}, and that was not us ({item.position}): the schedule of the 2019 solution seems "
-        "to run still. Stop its Glue trigger; it knows no lease and writes into the same lake"
+        f"{' and '.join(differences)}, and dmscdc did not write that ({item.position}): the schedule of the 2019 "
+        "solution "
+        "still seems to run. Stop its Glue trigger: it knows no lease and writes into the same lake"
     )
 
 # %% ../../notebooks/06_state/02_items.ipynb #65f17e02
@@ -387,7 +388,7 @@ _CHOICES = {  # setting → its values, and what they mean
     "delete": (("hard", "soft"), "delete is hard (the row goes) or soft (it is marked)"),
     "bad_rows": (
         ("stop", "aside"),
-        "bad rows stop (their batch is refused) or go aside (the table goes on without them)",
+        "bad rows stop their batch (stop), or are quarantined and the table goes on without them (aside)",
     ),
     "schema_policy": (
         ("evolve", "strict", "keep"),
@@ -399,8 +400,14 @@ _CHOICES = {  # setting → its values, and what they mean
         "when its files are gone, or a row says TRUNCATE, stop (a person must "
         "look), keep (the table stays) or empty (it loses all rows)",
     ),
-    "reload": (("replace", "difference"), "a new load is to replace the table, or to write the difference only"),
-    "duplicates": (("keep", "drop"), "inserts that repeat rows of the load are for keep (both stay) or drop"),
+    "reload": (
+        ("replace", "difference"),
+        "a new load replaces the table (replace), or only its differences are written (difference)",
+    ),
+    "duplicates": (
+        ("keep", "drop"),
+        "inserts that repeat rows of the load are kept (keep: both stay) or quarantined (drop)",
+    ),
 }
 
 
@@ -480,8 +487,8 @@ def with_instruction(
     "Stores an instruction for the next pass; a later one replaces an earlier one."
     if (item.instruction or {}).get("kind") == Instruct.ADOPT and instruction.get("kind") != Instruct.RELOAD:
         raise BadSetting(
-            f"{item.table} is to be taken over from the 2019 solution by its next pass, and has no "
-            "position of ours before that: "
+            f"{item.table} will be taken over from the 2019 solution by its next pass, and dmscdc has no "
+            "position of it before that: "
             f"{Advice.PASS_ONLY(item.table)}, then give this again"
         )
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
@@ -620,7 +627,7 @@ def read_item(
         return read()
     except (ValueError, TypeError, LookupError, AttributeError, zlib.error) as error:
         raise StateUnusable(
-            f"{table}: what the state {where} says of it is damaged ({type(error).__name__}: {error}). "
+            f"{table}: what the state {where} has of it is damaged ({type(error).__name__}: {error}). "
             f"`{Advice.FORGET(table)}` removes it; "
             "set its key again, and its position comes back from the lake"
         ) from error

@@ -283,7 +283,9 @@ class _NoState(State):
     def __init__(self, address: str):
         self.address = address
         command = Advice.SET(options="--key …")
-        self.message = f"there is no state {address} yet: {command} makes it, unless --state is another one"
+        self.message = (
+            f"there is no state {address} yet: {command} makes it, unless it lies elsewhere: then give --state"
+        )
 
     def items(self) -> list[TableItem]:
         return []

@@ -47,7 +47,7 @@ def _files(place: str) -> Iterator[tuple[str, io.BufferedIOBase]]:  # each with 
         choices = ", ".join(entry.rpartition("/")[2] for entry in exports)
         raise BadSetting(f"{place} holds {len(exports)} exports ({choices}); name the folder of one of them")
     if not data:
-        raise BadSetting(f"{place} has no files .json.gz or .ion.gz of an export of DynamoDB; they lie in .../data/")
+        raise BadSetting(f"{place} has no files of a DynamoDB export (.json.gz or .ion.gz); they lie in .../data/")
     for name in data:
         with files.open_input_stream(name, compression=None) as raw:
             yield name.rpartition("/")[2], gzip.open(raw) if name.endswith(".gz") else io.BufferedReader(raw)
@@ -82,7 +82,7 @@ def _ion_items(opened: io.BufferedIOBase) -> Iterator[Mapping[str, Any]]:
     try:
         from amazon.ion import simpleion
     except ImportError as error:
-        raise BadSetting("an export as Amazon Ion needs a library: pip install 'dmscdc[stream]'") from error
+        raise BadSetting("to read an export in Amazon Ion: pip install 'dmscdc[stream]'") from error
     for line in simpleion.load(opened, single_value=False, parse_eagerly=False):
         yield {name: _typed(value) for name, value in line["Item"].items()}
 
@@ -110,7 +110,7 @@ def items_of(
             # An incremental export holds changes, and its lines begin otherwise.
             if line and re.match(rb'\{"(Metadata|Keys|NewImage|OldImage)"', line):
                 raise BadSetting(f"{place} is an incremental export, of changes; --load reads a full one") from error
-            reason = f"a line is no item of an export of DynamoDB: {line[:100]!r}" if line else f"no Ion: {error}"
+            reason = f"a line is not an item of a DynamoDB export: {line[:100]!r}" if line else f"no Ion: {error}"
             reason = f"it cannot be read to its end ({error})" if isinstance(error, (EOFError, OSError)) else reason
             raise Unreadable(f"{file}: {reason}") from error
 
@@ -127,7 +127,7 @@ def _keyed(items: Iterable[Mapping[str, Any]], key: Sequence[str]) -> Iterator[M
             yield {**{name: item[name] for name in key}, **item}
         except (ValueError, KeyError) as error:
             reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise Unreadable(f"an item of the first content is none: {reason}; it is {str(item)[:200]}") from error
+            raise Unreadable(f"an item of the load cannot be read: {reason}; it is {str(item)[:200]}") from error
 
 # %% ../../notebooks/15_stream/06_first.ipynb #c40c80d4
 def write_first(

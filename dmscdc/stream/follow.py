@@ -261,7 +261,7 @@ def _load_key(item: TableItem, key: Sequence[str], before: Manifest, place: str,
     source_table = place.removeprefix("dynamodb:") if place.startswith("dynamodb:") else source or item.table.name
     named = item.key or tuple(key) or before.key or _schema_key(source_table)
     if not named:
-        raise BadSetting(f"{item.table}: a load needs the key, and DynamoDB does not tell it: say it, as in --key id")
+        raise BadSetting(f"{item.table}: a load needs the key, which DynamoDB does not give: name it, as in --key id")
     return named
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #check-first
@@ -276,7 +276,7 @@ def _check_first(table: TableRef, before: Manifest, place: str, listing: Listing
         )
     if not before.number and (existing := [*listing.load, *listing.changes]):
         words = f"{table}: the landing has files of it, like {existing[0].path}, and no window of the stream was read"
-        raise BadSetting(f"{words}; its first content is theirs. Name another table, or another landing")
+        raise BadSetting(f"{words}, so its first rows come from them. Name another table, or another landing")
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #load-begun
 def _load_begun(before: Manifest, place: str, start: str) -> Manifest:
@@ -369,7 +369,9 @@ def clean_staged(
 ) -> int:  # files that were deleted; hours: that the stream keeps records
     "Delete staged change files that were applied so many days of the table's time ago, and old manifests."
     if days < (least := _SPARE + hours / 24):
-        raise BadSetting(f"staged files are kept for at least {least:g} days, because late changes come; not {days:g}")
+        raise BadSetting(
+            f"staged files are kept for at least {least:g} days, because changes may come late; not {days:g}"
+        )
     store = open_store(lake)
     staging = open_landing(landing)
     # Downwards, until one is gone: all below it were deleted before.
@@ -471,9 +473,12 @@ def seen_of(stream: str, manifest: Manifest) -> dict[str, Any]:
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #a37a098c
 # How these doubts begin, by which they are known again.
-_MOMENT, _UNHELD = "changes of one moment whose order their images do not tell", "changes of items that were never held"
+_MOMENT, _UNHELD = (
+    "changes of one moment whose order their images do not show",
+    "changes of items that the table never had",
+)
 _GAP = "changes before which another is missing"
-_SETTLED = (_MOMENT, _UNHELD, _GAP, "no record of the stream is one of the table")
+_SETTLED = (_MOMENT, _UNHELD, _GAP, "no record of the stream belongs to the table")
 
 
 def _count(number: int, noun: str) -> str:
@@ -498,7 +503,7 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
     if count := len(unheld) + bool(unheld) * manifest.more_missed:
         reason = "DynamoDB had items before the stream began"
         if manifest.loaded:
-            reason = f"{manifest.loaded}, loaded at {clock(manifest.loaded_at / 1e6)}, has them not either"
+            reason = f"{manifest.loaded}, loaded at {clock(manifest.loaded_at / 1e6)}, does not have them either"
         doubts.append(
             f"{_UNHELD} ({_count(count, 'item')}, like {unheld[0]}): {reason}, and "
             f"those that have not changed since are missing. To load them: {anew}"
@@ -507,7 +512,7 @@ def standing_doubts(stream: str, table: TableRef, manifest: Manifest) -> list[st
         count = len(gaps) + (not unheld) * manifest.more_missed
         like_one = f", like that of {gaps[0]}" if gaps[0] else ""
         doubts.append(
-            f"{_GAP} ({count:,}{like_one}), as they do not say of the item what the table had. These "
+            f"{_GAP} ({count:,}{like_one}), because the item before them is not the one that the table had. These "
             "items are right again, others may not be: the stream was no destination of DynamoDB for a while, or the "
             f"table was made again. Compare the table ({Advice.RECONCILE(table)}), or load it anew: {anew}"
         )
@@ -556,7 +561,7 @@ def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[
         return done
     way = f"{Advice.SET(table, '--bad-rows aside')}, then this command again"
     # The report names the bad row; the stream's own words say which record it was.
-    say(helps := f"{manifest.bad[0]}. To put such records aside and go on: {way}")
+    say(helps := f"{manifest.bad[0]}. To quarantine such records and go on: {way}")
     return replace(done, words=f"{done.words}. {helps}")
 
 # %% ../../notebooks/15_stream/07_follow.ipynb #without-key

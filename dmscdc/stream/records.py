@@ -136,10 +136,10 @@ def _digits(number: str) -> str:
     if number.isascii() and number.isdigit() and len(number) <= 38 and (number[0] != "0" or number == "0"):
         return number
     if not _NUMBER.fullmatch(number):  # Python's own numbers may have blanks, underscores and digits of other scripts
-        raise ValueError(f"{number[:50]!r} is no number")
+        raise ValueError(f"{number[:50]!r} is not a number")
     sign, digits, exponent = Decimal(number).as_tuple()
     if not isinstance(exponent, int) or not -130 <= exponent + len(digits) <= 127 or len(digits) > 160:
-        raise ValueError(f"{number[:50]!r} is no number of DynamoDB")
+        raise ValueError(f"{number[:50]!r} is not a number of DynamoDB")
     text = format(Decimal(number), "f")
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "0") else text
@@ -208,7 +208,7 @@ def _typed(value: Any) -> dict[str, Any]:
 def _keys_of(message: Mapping[str, Any]) -> Sequence[str]:
     "Raises `UnknownTable`: messages of DMS do not name the key."
     table = message["metadata"]["table-name"]
-    raise UnknownTable(f"messages of DMS do not name the key of their table, here {table!r}: say it, as in --key id")
+    raise UnknownTable(f"messages of DMS do not name the key of their table, {table!r}: name it, as in --key id")
 
 # %% ../../notebooks/15_stream/01_records.ipynb #7e41cb09
 def _of_dms(message: Mapping[str, Any], number: str, key: Sequence[str]) -> Change:
@@ -248,7 +248,7 @@ def change_from(
         raise
     except Exception as error:  # whatever a stranger's bytes lead to
         reason = f"{type(error).__name__}: {error}"
-        raise Unreadable(f"record {number} of {shard} is no change of an item of DynamoDB: {reason[:300]}") from error
+        raise Unreadable(f"record {number} of {shard} is not a change of a DynamoDB item: {reason[:300]}") from error
 
 # %% ../../notebooks/15_stream/01_records.ipynb #cef992f0
 def _canonical(typed: Any) -> Any:
@@ -510,4 +510,4 @@ def unpacked(data: bytes) -> list[bytes]:
         records = deaggregate_records({"kinesis": {**fields, "data": base64.b64encode(data).decode()}})
         return [base64.b64decode(record["kinesis"]["data"]) for record in records]
     except Exception as error:  # of a parser of strangers' bytes
-        raise Unreadable(f"it begins as records that were packed into one, and is none: {error}") from error
+        raise Unreadable(f"it begins like several records packed into one, and cannot be unpacked: {error}") from error

@@ -83,7 +83,9 @@ _OPERATIONS = ["I", "U", "D"]
 def _check(table: TableRef, changes: pa.Table) -> None:
     "Raises `Unreadable` for rows that are no changes."
     if changes.column_names[:1] != ["Op"]:
-        raise Unreadable(f"{table}: the first column of changes is Op, these begin with {changes.column_names[:1]}")
+        raise Unreadable(
+            f"{table}: the first column of changes must be Op; these begin with {changes.column_names[:1]}"
+        )
     is_known = pc.is_in(changes["Op"].cast(pa.string()), pa.array(_OPERATIONS))
     if not pc.all(is_known).as_py():
         place = is_known.to_pylist().index(False)
@@ -106,7 +108,10 @@ def stage_changes(
     "Write what a source has beyond the last call as a change file. Raises `BadSetting`, `Busy`, `Unreadable`."
     # A name with a slash would lead out of its folder.
     if not all(map(is_sound, (source.name, table.schema, table.name))):
-        raise BadSetting(f"{table}: the source {source.name!r} and its table name folders, and one of them is no name")
+        raise BadSetting(
+            f"{table}: the source {source.name!r} and its table give folders their names, and one of these cannot be a "
+            "name"
+        )
     store = open_store(lake)
     folder = f"_dmscdc/_sources/{source.name}/{table.schema}/{table.name}"
     newest = _newest(store, folder)

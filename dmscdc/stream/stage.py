@@ -137,7 +137,7 @@ def _source_of(changes: Sequence[Change], table: TableRef, named: str, ask: Call
     if source := likely[0] if likely else ask(names):
         return source
     tables = f"the table{'s' * (len(names) > 1)} {', '.join(names)}"
-    raise BadSetting(f"the stream carries {tables}; which is {table}? Say --source-table {for_shell(names[0])}")
+    raise BadSetting(f"the stream carries {tables}; which is {table}? Give --source-table {for_shell(names[0])}")
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #750e6c4b
 _SAID = {
@@ -161,14 +161,15 @@ def _misspelt(changes: Sequence[Change], metadata: Iterable[str]) -> str:  # "" 
     fields = _SAID.union(*(change.about for change in changes[:100]))
     odd = [name for name in metadata if name not in fields]
     choices = ", ".join(sorted(fields - {"dynamodb", "Keys", "NewImage", "OldImage", "control"}))
-    return f"no record says {', '.join(odd)}, which --metadata asks for; they say {choices}" if odd and changes else ""
+    return f"no record has {', '.join(odd)}, which --metadata asks for; they have {choices}" if odd and changes else ""
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #72020b81
 def _unseen(source: str, counts: Mapping[str, int]) -> str:
     "What is said where no record was one of the table."
     names = ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items()))
     return (
-        f"no record of the stream is one of the table {source} yet, these are of {names}. If that name is wrong, the "
+        f"no record of the stream belongs to the table {source} yet; they belong to {names}. If that name is wrong, "
+        "the "
         "command with the right --source-table reads the stream again from its beginning"
     )
 
@@ -213,7 +214,8 @@ def _key_of(changes: Sequence[Change], table: TableRef, declared: Sequence[str])
         return tuple(declared) or recorded
     names = ",".join(recorded)
     raise BadSetting(
-        f"{table}: by its records the key of the table of DynamoDB is {names}, not {','.join(declared)}. Leave --key "
+        f"{table}: its records say that the key of the DynamoDB table is {names}, not {','.join(declared)}. Leave "
+        "--key "
         "out; "
         f"or, where it was set before: {Advice.SET(table, '--key')} {for_shell(names)}"
     )
@@ -223,7 +225,9 @@ def _check_names(key: Sequence[str], table: TableRef, odd: re.Pattern[str]) -> N
     "Raise `BadSetting` where a column of the key cannot be called so; other attributes go into the rest column."
     if len({name.lower() for name in key}) < len(key):
         names = " and ".join(key)
-        raise BadSetting(f"{table}: no table can have the columns {names}, its key: only the case of letters differs")
+        raise BadSetting(
+            f"{table}: a table cannot have the columns {names} as its key: they differ only in letter case"
+        )
     if bad := [name for name in key if "," in name]:
         raise BadSetting(f"{table}: the key {bad[0]!r} has a comma in its name, which a setting of the key cannot hold")
     if bad := [name for name in key if not is_free(name) or odd.search(name)]:
@@ -279,7 +283,7 @@ def _with_image(changes: Sequence[Change]) -> tuple[list[Change], str]:  # "" fo
     view = imageless.about.get("StreamViewType")
     reason = f", because the stream's view type is {view}" if view else ""
     return whole, (
-        f"not applied: records ({len(changes) - len(whole):,}) that do not say what their items hold, like that of "
+        f"not applied: records ({len(changes) - len(whole):,}) without the content of their items, like that of "
         f"{key_in_words(imageless.key)}{reason}. These items are older here than in DynamoDB. The stream must have the "
         "view "
         "type NEW_AND_OLD_IMAGES, or NEW_IMAGE"

@@ -461,7 +461,7 @@ def test_an_item_that_is_damaged_hides_no_other_and_can_be_removed(tmp_path, dam
         db.execute(f"update DMSCDC_Controller set {damage} where path like '%product%'")
     items = state.items()
     assert [(item.table, bool(item.damaged)) for item in items] == [(PRODUCT, True), (STORE, False)]
-    words = f"sampledb.product: what the state sqlite:{tmp_path}/state.db says of it is damaged"
+    words = f"sampledb.product: what the state sqlite:{tmp_path}/state.db has of it is damaged"
     assert items[0].damaged.startswith(words) and "`dmscdc table forget sampledb.product`" in items[0].damaged
     for act in (lambda: state.get(PRODUCT), lambda: state.put_settings(PRODUCT, active=False), lambda: state.note_run(PRODUCT, {"lag": 1})):
         with pytest.raises(StateUnusable, match="sampledb.product: what the state"):

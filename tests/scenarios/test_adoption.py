@@ -306,11 +306,11 @@ def test_a_progress_that_moves_without_us_is_said_by_every_plan(tmp_path, spark)
     assert w.go().verdict == "ok"
     w.item(LastIncrementalFile=f"shop/item/{closed(6)}.parquet")
     done = w.idle()
-    assert done.verdict == "attention" and "the schedule of the 2019 solution seems to run still. Stop its Glue trigger" in done.words
+    assert done.verdict == "attention" and "the schedule of the 2019 solution still seems to run. Stop its Glue trigger" in done.words
     assert w.idle().verdict == "attention"
     more(w)
     done = w.go()
-    assert done.verdict == "attention" and done.files[0]["path"] == f"{closed(6)}.parquet" and "seems to run still" in done.words
+    assert done.verdict == "attention" and done.files[0]["path"] == f"{closed(6)}.parquet" and "still seems to run" in done.words
     assert w.idle().verdict == "nothing"
 
 

@@ -228,7 +228,7 @@ def test_before_our_first_commit_we_follow_the_old_schedule(table, state, runnin
 
 
 def test_a_reload_is_the_other_way_to_begin(table, state, running):
-    with pytest.raises(BadSetting, match="to be taken over from the 2019 solution by its next pass"):
+    with pytest.raises(BadSetting, match="will be taken over from the 2019 solution by its next pass"):
         state.instruct(PRODUCT, {"kind": "accept"})
     assert (
         state.instruct(PRODUCT, {"kind": "reload"}).instruction

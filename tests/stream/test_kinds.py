@@ -72,7 +72,7 @@ def test_items_from_before_the_stream_are_missed_until_they_are_loaded_beneath_a
     done = follow_it(kinesis)
     assert (
         done.verdict == "attention"
-        and "changes of items that were never held (2 items, like id=k1)" in done.words
+        and "changes of items that the table never had (2 items, like id=k1)" in done.words
         and "--load dynamodb:customer" in done.words
     )
     export = tmp_path / "export"
@@ -90,7 +90,7 @@ def test_a_load_that_cannot_be_read_changes_nothing_and_the_next_command_is_free
     kinesis = put(Kinesis(1), GOOD)
     with pytest.raises(BadSetting, match="has no files .json.gz or .ion.gz of an export"):
         follow_it(kinesis, key=["id"], load=str(tmp_path / "nothing"))
-    with pytest.raises(BadSetting, match="a load needs the key, and DynamoDB does not tell it: say it, as in --key id"):
+    with pytest.raises(BadSetting, match="a load needs the key, which DynamoDB does not give: name it, as in --key id"):
         follow_it(kinesis, load=str(tmp_path / "nothing"))
     assert follow_it(kinesis).verdict == "ok" and lake(tmp_path) == [("good", "1")]
 
@@ -138,7 +138,7 @@ def test_an_attribute_that_differs_from_the_key_in_case_alone_does_not_take_its_
 def test_what_an_export_of_before_the_stream_cannot_have_is_said(follow_it, tmp_path):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "q"}, 10, {"n": 2}, {"n": 1}), record("REMOVE", {"id": "gone"}, 11, None, {"n": 1}))
     done = follow_it(kinesis, key=["id"], load=exported(tmp_path / "export", OLD))
-    assert done.verdict == "attention" and "never held (1 item, like id=q)" in done.words and "has them not either" in done.words
+    assert done.verdict == "attention" and "never held (1 item, like id=q)" in done.words and "does not have them either" in done.words
 
 
 def test_a_change_that_is_missing_between_two_others_is_said_until_it_comes_or_the_table_is_loaded(follow_it, tmp_path, monkeypatch):
@@ -262,7 +262,7 @@ def test_one_table_is_followed_whatever_is_typed_later_and_a_name_that_no_record
     kinesis = put(Kinesis(1), record("INSERT", {"id": "a"}, 1, {"n": 1}), record("INSERT", {"id": "b"}, 2, {"n": 2}, tableName="other"))
     done = follow_it(kinesis, source="custmer")
     assert (
-        "no record of the stream is one of the table custmer yet, these are of customer (1), other (1)"
+        "no record of the stream belongs to the table custmer yet; they belong to customer (1), other (1)"
         in follow_it(put(kinesis, record("INSERT", {"id": "c"}, 3, {"n": 3}, tableName="other")), source="custmer").words + done.words
     )
     assert follow_it(kinesis, source="customer").verdict == "ok" and lake(tmp_path) == [("a", "1")]
@@ -295,7 +295,7 @@ def test_an_order_that_nothing_tells_is_said(follow_it, changes):
     kinesis = put(Kinesis(1), record("INSERT", {"id": "a"}, 1, {"n": 1}))
     follow_it(kinesis)
     done = follow_it(put(kinesis, *changes[:3]))
-    assert done.verdict == "attention" and "changes of one moment whose order their images do not tell (1 item, like id=a)" in done.words
+    assert done.verdict == "attention" and "changes of one moment whose order their images do not show (1 item, like id=a)" in done.words
 
 
 def test_records_of_other_producers_and_keys_of_other_types_spoil_nothing(follow_it, tmp_path):
@@ -370,7 +370,9 @@ def test_records_that_are_none_are_quarantined_as_they_came_and_the_stream_goes_
 def test_a_stream_of_nothing_but_rubbish_says_so(follow_it, tmp_path):
     done = follow_it(put(Kinesis(1), b"rubbish"))
     assert (
-        done.verdict == "refused" and "record 1 of shard-0 is no change" in done.words and f"dmscdc table set {TABLE} --bad-rows aside" in done.words
+        done.verdict == "refused"
+        and "record 1 of shard-0 is not a change" in done.words
+        and f"dmscdc table set {TABLE} --bad-rows aside" in done.words
     )
 
 
@@ -428,7 +430,7 @@ def test_a_stream_without_images_empties_no_row(follow_it, tmp_path):
     done = follow_it(kinesis)
     assert (
         done.verdict == "attention"
-        and "records (2) that do not say what their items hold, like that of id=good, because the stream's view type is KEYS_ONLY" in done.words
+        and "records (2) without the content of their items, like that of id=good, because the stream's view type is KEYS_ONLY" in done.words
     )
     assert lake(tmp_path) == [("good", "1")]
 
@@ -468,7 +470,7 @@ def test_so_is_one_that_was_loaded_and_one_made_and_removed_in_a_millisecond_is_
 def test_what_no_image_settles_is_said_with_its_key(follow_it, tmp_path):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 5, {"n": 1}, {"n": 2}), record("MODIFY", {"id": "a"}, 5, {"n": 2}, {"n": 1}, eventID="2"))
     done = follow_it(kinesis)
-    assert done.verdict == "attention" and "changes of one moment whose order their images do not tell (1 item, like id=a)" in done.words, done.words
+    assert done.verdict == "attention" and "changes of one moment whose order their images do not show (1 item, like id=a)" in done.words, done.words
 
 
 class Trimmed(Kinesis):

@@ -92,7 +92,7 @@ def test_any_record_is_a_change_or_unreadable_and_holds_nobody_up(tmp_path_facto
     try:
         change = change_from(sent, "shard-0", "1")
     except Unreadable as error:
-        assert "record 1 of shard-0 is no change" in str(error)
+        assert "record 1 of shard-0 is not a change" in str(error)
         return
     if set(change.key) != {"id"} or change.source not in ("", "customer"):
         return
