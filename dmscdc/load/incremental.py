@@ -31,7 +31,7 @@ from .emptied import Truncations, emptied_by, from_before_emptied, prepare_trunc
 from .keyless import apply_without_key, repeats_of_load, rows_sent_again
 from .notes import note_useless
 from .outcome import list_not_applied, result_of
-from .raw_files import after_drop, find_unreadable, open_files, quarantine_rows, read_by
+from .raw_files import after_drop, carry_over, find_unreadable, open_files, quarantine_rows, read_by
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
@@ -237,9 +237,7 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
     before = Position.from_json(head.position)
     reading = folded.reading
     position = replace(
-        plan.after,
-        redone=before.redone,
-        loaded_sequence=before.loaded_sequence,
+        carry_over(plan.after, before),
         # A later file that begins below the highest sequence was sent again.
         sequence=max(before.sequence or "", folded.batch.folded.highest),
         absent=tuple(reading.evolution.absent),
@@ -292,9 +290,7 @@ def _prepare_only_quarantined(
     "A batch of which no file can be read: only the position moves."
     before = Position.from_json(head.position)
     rows = [SetAside(path, None, reason) for path, reason in unreadable_files.items()]
-    position = replace(
-        plan.after, sequence=before.sequence or "", absent=before.absent, csv=before.csv, redone=before.redone
-    )
+    position = carry_over(plan.after, before)
     position, note = quarantine_rows(
         task, position, head, after_drop(before, plan), {file.path for file in files}, rows
     )

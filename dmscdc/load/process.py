@@ -39,6 +39,7 @@ from .emptied import emptied_table
 from .incremental import prepare_changes, prepare_empty
 from .initial import prepare_load
 from .lease import leased
+from .raw_files import carry_over
 from dmscdc.load.results import (
     LoadResult,
     OpenSession,
@@ -73,15 +74,8 @@ def prepare_position(spark: OpenSession, task: TableContext, plan: Plan, head: C
     "A commit without rows: an instruction moves the position."
     before = Position.from_json(head.position) if head else Position()
     schema = head.schema if head else ()
-    # No file was read: what is known of columns, CSV and files that were read again stays as it is.
-    position = replace(
-        plan.after,
-        sequence=before.sequence or "",
-        absent=before.absent,
-        csv=before.csv,
-        redone=before.redone,
-        aside=dropped(before.aside or {}, plan.instruction),
-    ).to_commit()
+    aside = dropped(before.aside or {}, plan.instruction)
+    position = replace(carry_over(plan.after, before), aside=aside).to_commit()
     op_column = "" if head else task.op_column
     transaction = Transaction(head, position, task.run, schema, task.key, task.partition, op_column=op_column)
     return StagedLoad(task.lake.commit_position(transaction, spark))

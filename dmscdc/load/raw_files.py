@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['OpenFiles', 'open_files', 'read_by', 'report_files', 'load_rows_aside', 'without_aside', 'find_quarantined',
-           'find_unreadable', 'quarantine_rows', 'changed_elsewhere', 'after_drop']
+__all__ = ['OpenFiles', 'open_files', 'read_by', 'carry_over', 'report_files', 'load_rows_aside', 'without_aside',
+           'find_quarantined', 'find_unreadable', 'quarantine_rows', 'changed_elsewhere', 'after_drop']
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #dc099d64
 @dataclass(frozen=True)
@@ -96,6 +96,18 @@ def read_by(position: Position, opened: OpenFiles, before: Position | None = Non
     "The position with the way in which its CSV files were read."
     how = before.csv if before else None
     return replace(position, csv=how if opened.csv is None else options_to_json(opened.csv))
+
+# %% ../../notebooks/08_load/04_raw_files.ipynb #5d01c4c1
+def carry_over(after: Position, before: Position) -> Position:
+    "The position afterwards, with what only rows that are read can change."
+    return replace(
+        after,
+        sequence=before.sequence or "",
+        loaded_sequence=before.loaded_sequence,
+        absent=before.absent,
+        csv=before.csv,
+        redone=before.redone,
+    )
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #ed3270a9
 def report_files(
