@@ -117,16 +117,21 @@ def stage_changes(
     newest = _newest(store, folder)
     _publish(store, landing, table, newest)
     records = source.read(table, newest.position)
-    if records is None or not len(records.changes):
+    if records is None or not len(records.changes) and dict(records.position) == newest.position:
         return None
-    _check(table, records.changes)
-    rows = io.BytesIO()
-    pq.write_table(records.changes, rows)
     number = newest.number + 1
-    draft = f"{folder}/drafts/{number:012d}-{secrets.token_hex(6)}/rows.parquet"
-    # The rows lie beside the lake first, where no pass looks: who dies before the entry has done nothing.
-    store.create(draft, rows.getvalue())
-    staged = StagedChanges(number, _name_after(newest.name), len(records.changes), dict(records.position), draft)
+    # What brings no change of this table has been read too: its position is kept, or it would be read for ever.
+    name = newest.name
+    draft = ""
+    if len(records.changes):
+        _check(table, records.changes)
+        rows = io.BytesIO()
+        pq.write_table(records.changes, rows)
+        name = _name_after(newest.name)
+        draft = f"{folder}/drafts/{number:012d}-{secrets.token_hex(6)}/rows.parquet"
+        # The rows lie beside the lake first, where no pass looks: who dies before the entry has done nothing.
+        store.create(draft, rows.getvalue())
+    staged = StagedChanges(number, name, len(records.changes), dict(records.position), draft)
     try:
         # Only one of two processes can create the entry, which decides.
         store.create(f"{folder}/{staged.number:012d}.json", json.dumps(asdict(staged)).encode())

@@ -96,3 +96,9 @@ def test_envelopes_of_debezium_become_a_table_that_equals_what_they_tell(tmp_pat
     columns = ["id", "name", "price", "since"]
     rows = pq.read_table(tmp_path / "lake" / "sampledb" / "product", columns=columns, partitioning=None).to_pylist()
     assert sorted(map(tuple, (row.values() for row in rows))) == sorted(held.values())
+    with path.open("a") as file:
+        file.write(envelope("c", None, (1, "Ball", Decimal(1), date(2018, 1, 1)), table="store"))
+    stage = lambda: stage_changes(DebeziumFile(str(path)), product, str(tmp_path / "landing"), str(tmp_path / "lake"))
+    staged = stage()
+    assert (staged.rows, staged.position["offset"]) == (0, path.stat().st_size), "lines of another table are read once"
+    assert stage() is None
