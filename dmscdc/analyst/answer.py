@@ -5,16 +5,18 @@
 # %% ../../notebooks/18_analyst/01_answer.ipynb #b472b667
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import wraps
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from ..errors import escaped
+from ..landing.advice import in_python
 from ..runs.log import AS_IT_IS, table_html
 from ..runs.report import duration
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Answer', 'answer_of']
+__all__ = ['Answer', 'asked', 'answer_of']
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8abaf6ff
 _SHOWN = 20  # rows
@@ -103,6 +105,24 @@ class Answer:
         notes = "".join(f"<p>{escape(words)}</p>" for words in self._notes(len(rows)))
         title = f"<p><strong>{escape(self.title)}</strong></p>"
         return f'<div class="{AS_IT_IS}">{title}<div style="overflow-x: auto">{table}</div>{notes}</div>'
+
+# %% ../../notebooks/18_analyst/01_answer.ipynb #5d01c4d1
+_Asked = TypeVar("_Asked")  # has `flags`, that a command needs to find the lake
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def asked(
+    question: Callable[Concatenate[_Asked, _Given], _Result],  # a method
+) -> Callable[Concatenate[_Asked, _Given], _Result]:
+    "The method with advice in its messages for a person who works in Python."
+
+    @wraps(question)
+    def answer(self: _Asked, *arguments: _Given.args, **named: _Given.kwargs) -> _Result:
+        with in_python(getattr(self, "flags", "")):
+            return question(self, *arguments, **named)
+
+    return answer
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #a26f0733
 def _text(value: object) -> str:

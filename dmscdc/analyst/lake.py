@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answer import Answer, answer_of
+from .answer import Answer, answer_of, asked
 from .table import Table, runs_of, time_span
 from ..cli.options import session
 from ..cli.runs import chosen_runs
 from ..deploy.on_call import in_trouble
 from ..errors import Verdict
 from ..landing.advice import in_python
-from ..landing.files import TableRef
+from ..landing.files import TableRef, for_shell
 from ..service.config import Config, nearest_config, read_config
 from ..service.status import check_known, full_name, read_statuses, status_row
 
@@ -38,9 +38,10 @@ class Lake:
     "The tables of a landing and their lake."
 
     config: Config
+    flags: str = ""  # that a command of the shell needs to find it
     _sessions: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # of Spark, by format
 
-    @in_python()
+    @asked
     def tables(self) -> Answer:
         "One row for each table: state, rows, lag as a time span, verdict and words, last proof, and what to do."
         rows = [status_row(status) for status in read_statuses(self.config)]
@@ -52,7 +53,7 @@ class Lake:
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
         return answer_of(f"tables of {self.config.landing}", rows, _COLUMNS)
 
-    @in_python()
+    @asked
     def alarms(
         self,
         alarm: str = "",  # this one only, like "Failed"; "" for all
@@ -63,7 +64,7 @@ class Lake:
         words = () if rows else ("Nothing is wrong now.",)
         return answer_of("alarms", rows, ("alarm", "table", "words", "command", "since"), *words)
 
-    @in_python()
+    @asked
     def runs(
         self,
         table: str = "",  # of this table only; "" for all
@@ -81,7 +82,7 @@ class Lake:
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    @in_python()
+    @asked
     def __getitem__(
         self,
         name: str,  # schema.table; the table alone where only one schema has it
@@ -89,7 +90,7 @@ class Lake:
         ref = TableRef.parse(full_name(self.config, name))
         # A mistyped name is reported here, not by the first question about the table.
         check_known(self.config, ref)
-        return Table(str(ref), self.config, self._spark)
+        return Table(str(ref), self.config, self._spark, self.flags)
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
@@ -103,12 +104,13 @@ class Lake:
 
     def run_pass(
         self,
-        *tables: str,  # these only; all where there are none
+        *tables: str,  # these only, as `lake[…]` takes them; all where there are none
     ) -> PassResult:
         "Bring tables up to date, as `dmscdc pass` does; returns each table's outcome."
         from dmscdc.service.passes import run_pass
 
-        return run_pass(self.config, only=tables)
+        # What a pass says is kept in its reports, so it says it for the shell.
+        return run_pass(self.config, only=[self[name].name for name in tables])
 
     def __repr__(self) -> str:
         return repr(self.tables())
@@ -130,6 +132,10 @@ def open_folder(
 
     `lake["product"]` has rows, history, blame, as_of, runs, plan and reconcile, among others. Answers are tables, with
     `.to_pandas()`, `.to_arrow()` and `.to_spark(spark)`. Raises `ConfigError` where there is no dmscdc.toml."""
-    if settings:
-        return Lake(read_config(folder or ".", **settings))
-    return Lake(nearest_config(folder))
+    with in_python():
+        config = read_config(folder or ".", **settings) if settings else nearest_config(folder)
+    is_here = Path(config.folder) == Path.cwd()
+    flags = [] if is_here else ["--folder", config.folder]
+    for name, value in settings.items():
+        flags += [f"--{name.replace('_', '-')}", str(value)]
+    return Lake(config, "".join(f" {for_shell(flag)}" for flag in flags))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from .answer import Answer, answer_of
+from .answer import Answer, answer_of, asked
 from ..changes.schema import FILE, ROW, as_stored
 from ..cli.ask import answer_as_of, in_key_order, lives, lives_where, lost_sentences, question_of
 from ..cli.options import typed_moment
@@ -37,7 +37,7 @@ from ..history.row_page import COLUMNS, key_text, life_lines, picture, sentences
 from ..history.small import read_lake
 from ..history.statistics import delays
 from ..lake.table import frame_as_stored
-from ..landing.advice import Advice, in_python
+from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
 from ..service.config import Config
@@ -120,6 +120,7 @@ class Table:
     name: str  # schema.table
     config: Config
     spark: Callable[[str], SparkSession]  # of a format; opened when it is first needed
+    flags: str = ""  # that a command of the shell needs to find the lake
 
     def _named(self, values: Sequence[Any], key: dict[str, Any]) -> dict[str, Any]:
         "A key by column, also where it was given as values. Raises `BadKey`."
@@ -131,12 +132,12 @@ class Table:
             raise BadKey(f"{self.name}: the key of a row was expected, {names}")
         return dict(zip(columns, values))
 
-    @in_python()
+    @asked
     def status(self) -> dict[str, Any]:
         "The table's line of `dmscdc status`: state, verdict, rows, lag in seconds, and what to do."
         return status_row(*read_statuses(self.config, (self.name,)))
 
-    @in_python()
+    @asked
     def plan(self) -> str:
         "What the next pass would do, in a sentence."
         row = self.status()
@@ -145,7 +146,7 @@ class Table:
             or f"{self.name}: {row['words'] or row['suggestion'] or row['state']}. Next: {row['command']}"
         )
 
-    @in_python()
+    @asked
     def rows(
         self,
         limit: int | None = None,  # None: all
@@ -170,7 +171,7 @@ class Table:
         rows = cast(pa.Table, in_key_order(rows_where(stored_rows, conditions), head.key)).slice(0, limit)
         return Answer(self.name, rows, (f"commit {head.number}",))
 
-    @in_python()
+    @asked
     def history(
         self,
         *where: Any,  # the key, as its columns are ordered: 1001; or conditions instead of one: "price >= 100"
@@ -189,7 +190,7 @@ class Table:
         lost = lost_sentences(self.config, self.name)
         return History(self.name, tuple(audits), (*([lost] if lost else []), *words))
 
-    @in_python()
+    @asked
     def as_of(
         self,
         at: str | None = None,  # a moment, UTC: 2026-01-01T12:00Z
@@ -206,7 +207,7 @@ class Table:
         answer = answer_as_of(self.config, one, when, file, commit, "", self.spark, conditions)
         return Answer(self.name, answer.rows, (*answer.words, *([note] if note else [])))
 
-    @in_python()
+    @asked
     def changes(
         self,
         since: str | None = None,  # a moment, UTC; None: from the first change file on
@@ -219,7 +220,7 @@ class Table:
         found, words = changes_of(self.config, self.name, begin, end, op, column)
         return answer_of(f"changes of {self.name}", change_lines(found), LINE, *words)
 
-    @in_python()
+    @asked
     def find(
         self,
         *where: str,  # conditions, as they are typed: "price >= 100"
@@ -231,7 +232,7 @@ class Table:
         found, words = rows_with(self.config, self.name, conditions_of(where, values))
         return answer_of(f"rows of {self.name}", found_lines(found), FOUND, *words)
 
-    @in_python()
+    @asked
     def blame(
         self,
         *values: Any,  # the key, as its columns are ordered: 1001
@@ -244,7 +245,7 @@ class Table:
         lines = blame_lines(life)
         return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines), *life.words)
 
-    @in_python()
+    @asked
     def compare(
         self,
         before: int | str | None = None,  # a commit, a change file, "load", or a moment
@@ -258,12 +259,13 @@ class Table:
         cells = differing_cells(first, second, key)
         return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING))
 
+    @asked
     def runs(self) -> Answer:
         "One row for each run of the table, the newest first, with a link to its report."
         columns = ("start", "job", "verdict", "words", "files", "lag", "report")
         return runs_of(self.config, f"runs of {self.name}", columns, chosen_runs(self.config, self.name, None, None))
 
-    @in_python()
+    @asked
     def delays(
         self,
         column: str = "",  # with the source's commit time (TimestampColumnName); "" measures from the closing of a file
@@ -278,6 +280,7 @@ class Table:
             row["lag"] = time_span(row["lag"])
         return answer_of(f"delays of {self.name}", rows, ("run", "end", "path", "lag", "since"), *words)
 
+    @asked
     def reconcile(self) -> str:
         "Compare the table with the `source` of the settings, by Spark; returns the proof's sentence."
         from dmscdc.service.schedule import run_proofs

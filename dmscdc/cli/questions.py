@@ -56,7 +56,7 @@ def changes_of(
     changes = changes_in(changelog, key, files)
     ops = {name.strip().upper() for name in op.split(",") if name.strip()}
     if odd := sorted(ops - {"I", "U", "D"}):
-        raise BadKey(f"an operation is I, U or D, several with commas between them: --op I,U; not {', '.join(odd)}")
+        raise BadKey(f"an operation is I, U or D, several with commas between them, like I,U; not {', '.join(odd)}")
     if (
         column
         and changes

@@ -34,7 +34,7 @@ def _begin_of(
     time: str,  # a time, a day, a month or a year
 ) -> str:  # UTC, as the run log writes it
     "The moment at which it begins. Raises `ValueError`."
-    missing = {4: "-01-01", 7: "-01"}.get(len(time), "")
+    missing = {4: "-01-01", 7: "-01"}.get(len(time), "") if time[:4].isdigit() else ""
     return f"{typed_moment(time + missing)[0]:%Y-%m-%dT%H:%M:%S}"
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #8edc8f9e

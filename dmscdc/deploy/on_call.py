@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import TROUBLE, Verdict
+from ..errors import TROUBLE, BadSetting, Verdict
 from ..landing.advice import Advice
 from ..runs.log import RunLog
 from ..runs.report import took
@@ -67,6 +67,8 @@ def in_trouble(
     table: str = "",  # of this one only; "" for all
 ) -> list[dict[str, Any]]:  # alarm, table, value, words, command, since, report
     "What each table would raise now, in the order of the alarms. Reads the landing, starts no Spark."
+    if alarm and alarm not in _ORDER:
+        raise BadSetting(f"there is no alarm {alarm!r}; alarms are {', '.join(_ORDER)}")
     now = time.time() if now is None else now
     lines = [line for line in RunLog(config.runs).lines() if line.get("table")]
     rows, facts = [], []

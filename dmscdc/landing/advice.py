@@ -14,10 +14,10 @@ from ..errors import Word
 from .files import TableRef, for_shell
 
 # %% auto #0
-__all__ = ['Advice', 'in_python']
+__all__ = ['Advice', 'in_python', 'option']
 
 # %% ../../notebooks/02_landing/07_advice.ipynb #ad710006
-_IN_PYTHON: ContextVar[bool] = ContextVar("in_python", default=False)
+_IN_PYTHON: ContextVar[str | None] = ContextVar("in_python", default=None)  # flags of the lake; None: in a shell
 
 
 class Advice(Word):
@@ -29,6 +29,7 @@ class Advice(Word):
     ACCEPT = "table accept {table}", "confirms that the table is right as it is"
     AS_OF = "as-of {table}", "shows a table as it was at an earlier time", "lake[{table!r}].as_of()"
     COLUMNS = "table columns {table} {options}", "shows or sets the columns of a table"
+    DEMO = "demo", "runs the example in a new folder"
     DEMO_STREAM = "demo {folder} --stream", "runs the example of a stream in a new folder"
     FORGET = "table forget {table}", "removes a table from the state"
     INIT = "init --landing {landing} --lake {lake}", "writes dmscdc.toml"
@@ -71,19 +72,30 @@ class Advice(Word):
 
     def __call__(self, table: TableRef | str = "TABLE", options: str = "", **facts: str) -> str:
         "The line to type. Where Python is spoken (`in_python`) a call, or the command as a notebook runs it."
-        if _IN_PYTHON.get() and self.call:
+        flags = _IN_PYTHON.get()
+        if flags is not None and self.call:
             return self.call.format(table=str(table))
         quoted = {name: for_shell(fact) for name, fact in facts.items()}
         # TABLE stands for a table that the message cannot know, and is not quoted.
         command = f"dmscdc {self.value.format(table=for_shell(table), options=options, **quoted)}".strip()
-        return f"!{command}" if _IN_PYTHON.get() else command
+        # A notebook need not lie in the folder whose lake it has opened.
+        return command if flags is None else f"!{command}{flags}"
 
 # %% ../../notebooks/02_landing/07_advice.ipynb #ad710010
 @contextmanager
-def in_python() -> Iterator[None]:
+def in_python(
+    flags: str = "",  # that a command needs to find the lake, like ` --folder /srv/shop`
+) -> Iterator[None]:
     "Messages that are made inside the block are for a person who works in Python."
-    token = _IN_PYTHON.set(True)
+    token = _IN_PYTHON.set(flags)
     try:
         yield
     finally:
         _IN_PYTHON.reset(token)
+
+# %% ../../notebooks/02_landing/07_advice.ipynb #ad710020
+def option(
+    name: str,  # of a setting: `quiet_period`
+) -> str:
+    "A setting as it is given: `--quiet-period` in a shell, `quiet_period=…` in Python."
+    return f"--{name.replace('_', '-')}" if _IN_PYTHON.get() is None else f"{name}=…"

@@ -20,7 +20,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError
-from ..landing.advice import Advice
+from ..landing.advice import Advice, option
 from ..landing.files import TableRef
 from ..landing.joined import places_of
 from ..spark.formats import FORMATS, formats
@@ -262,7 +262,7 @@ def _not_said(missing: list[str], file: Path) -> ConfigError:
     return ConfigError(
         f"{where} what {lacking} ({file.parent}): "
         f"{Advice.INIT(landing='FOLDER', lake='FOLDER')} writes one, "
-        f"or give --{' and --'.join(missing)}"
+        f"or give {' and '.join(map(option, missing))}"
     )
 
 # %% ../../notebooks/13_service/01_config.ipynb #11474d9a
@@ -313,9 +313,9 @@ def read_config(
     # Checked whole, though flags may win: a mistake is found today, and not when the flag is left out.
     settings = _read_file(folder / FILE)
     flags = _renamed({name: value for name, value in flags.items() if value is not None})
-    check_setting_names(flags, "command line")
+    check_setting_names(flags, "settings that are given")
     for name, value in flags.items():
-        settings[name] = check_value(name, value, f"--{name.replace('_', '-')}")
+        settings[name] = check_value(name, value, option(name))
     if missing := [name for name in ("landing", "lake") if name not in settings]:
         raise _not_said(missing, folder / FILE)
     all_settings = {**DEFAULTS, **settings}
@@ -382,4 +382,4 @@ def nearest_config(
         if (home / FILE).is_file():
             _check_whose(home, cwd)
             return read_config(home)
-    raise ConfigError(f"no {FILE} in {cwd} or above, and no demo: make demo, or name the folder that has one")
+    raise ConfigError(f"no {FILE} in {cwd} or above, and no demo: {Advice.DEMO()}, or name the folder that has one")

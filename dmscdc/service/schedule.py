@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from ..errors import NOT_DONE, BadSchedule, DmscdcError, Refused, SourceRefused, Verdict
-from ..landing.advice import Advice
+from ..landing.advice import Advice, option
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
 from ..load.arrivals import PlanKind
@@ -268,7 +268,7 @@ def check_source(
 ) -> None:
     "Report wrong use before anything starts. Raises `SourceRefused`, `SourceUnreachable`."
     if not config.source:
-        raise SourceRefused("no source: give --source, or set it in dmscdc.toml")
+        raise SourceRefused(f"no source: give {option('source')}, or set it in dmscdc.toml")
     address(config.source, config.secret)
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #42508ae5

@@ -335,7 +335,7 @@ def check_instruction(instruction: Mapping[str, Any]) -> dict[str, Any]:  # the 
     "Refuses an instruction that no plan could carry out."
     checked, kind = dict(instruction), instruction.get("kind")
     if kind not in list(Instruct):
-        raise BadInstruction(f"an instruction is rewind, replay, reload or accept, not {kind!r}")
+        raise BadInstruction(f"an instruction is one of {', '.join(Instruct)}, not {kind!r}")
     if kind == Instruct.REWIND and bool(checked.get("to")) == bool(checked.get("after")):
         raise BadInstruction("rewind needs a change file: to=FILE (from it on) or after=FILE (from the next on)")
     if kind == Instruct.REPLAY and (not checked.get("files") or isinstance(checked["files"], str)):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import dmscdc
 from dmscdc.analyst import Lake
 from dmscdc.capture.writer import write_load
-from dmscdc.errors import BadKey, DmscdcError, LakeDamaged, UnknownTable
+from dmscdc.errors import BadKey, BadSetting, ConfigError, DmscdcError, LakeDamaged, UnknownTable
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
@@ -120,3 +121,25 @@ def test_a_row_is_named_by_the_values_of_its_key_and_a_table_without_its_schema(
         ware.history(3, 4)
     with pytest.raises(UnknownTable, match="there is no table wares here. Did you mean 'ware'"):
         lake["wares"]
+
+
+def test_what_a_lake_that_lies_elsewhere_advises_works_where_it_is_typed(tmp_path, monkeypatch):
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    write_load(tmp_path / "shop 1" / "landing", TableRef("shop", "ware"), [(1, "lamp")], {"id": "int", "name": "string"})
+    write_config(tmp_path / "shop 1", landing="landing", lake="lake", quiet_period=0)
+    lake = dmscdc.open("../shop 1")
+    (advice,) = lake.tables().to_arrow()["next"].to_pylist()
+    assert advice.startswith("!dmscdc table set shop.ware ") and advice.endswith("--key id"), advice
+    command = advice.removeprefix("!dmscdc ")
+    subprocess.run(f"{Path(sys.executable).with_name('dmscdc')} {command}", shell=True, check=True, capture_output=True)
+    assert lake["ware"].plan().startswith("shop.ware: initial load (1 file, ")
+    with pytest.raises(ConfigError, match="give landing=… and lake=…"):
+        dmscdc.open(".")
+    with pytest.raises(BadSetting, match="there is no alarm Bad|alarms are Failed"):
+        lake.alarms("Bad")
+
+
+def test_rows_are_chosen_by_conditions(home):
+    rows = dmscdc.open(home)["ware"].rows(where=["price > 2", "id < 9"]).to_arrow().to_pylist()
+    assert of(rows) == {key: row for key, row in SOURCE.items() if key < 9 and row[2] and row[2] > 2}

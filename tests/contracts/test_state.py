@@ -187,7 +187,7 @@ def test_consuming_removes_instructions_for_earlier_commits_only(keyed):
 
 def test_a_refused_instruction_leaves_the_one_before(keyed):
     given = keyed.instruct(PRODUCT, {"kind": "rewind", "to": "20181215-100311204.parquet"}).instruction
-    with pytest.raises(BadInstruction, match="rewind, replay, reload or accept"):
+    with pytest.raises(BadInstruction, match="rewind, replay, reload, accept"):
         keyed.instruct(PRODUCT, {"kind": "undo"})
     assert keyed.get(PRODUCT).instruction == given
 

@@ -105,7 +105,7 @@ def test_an_unknown_setting_is_refused_and_the_nearest_named(tmp_path, name, nea
 
 
 def test_an_unknown_flag_is_refused_before_the_file_is_used(tmp_path):
-    with pytest.raises(ConfigError, match="command line: there is no setting landings. Did you mean landing"):
+    with pytest.raises(ConfigError, match="there is no setting landings. Did you mean landing"):
         read_config(tmp_path, landings="raw")
 
 
