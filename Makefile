@@ -28,7 +28,7 @@ $(BASE): settings.ini setup.py pyproject.toml constraints.txt
 
 $(STAMP): $(BASE)
 	@$(call install,all$(,)dev)
-	@! test -d .git || { git config core.hooksPath .ci/hooks && git config merge.nbdev-merge.driver '$(abspath $(BIN))/nbdev_merge %O %A %B %P'; }
+	@! test -e .git || { git config core.hooksPath .ci/hooks && git config merge.nbdev-merge.driver '$(abspath $(BIN))/nbdev_merge %O %A %B %P'; }
 	@touch $@
 
 demo: $(BASE) ## the whole story: a shop, its files, the lake, the proof
@@ -67,7 +67,7 @@ BEFORE      := lint $(QUICK:%=quick/%) rooms/$(PLAIN)
 AFTER_QUICK := $(TEST:%=test/%) $(ROOMS:%=rooms/%)
 AND_PROOF   := $(PROOF:%=proof/%) $(LAKES:%=lakes/%)
 
-quick: $(STAMP) ## what needs no Java: a minute
+quick: $(STAMP) ## what needs no Java: a minute and a half
 	+@$(call parts,$(BEFORE))
 
 test: quick $(ARCHIVE) ## quick, then what needs Spark alone, and every notebook

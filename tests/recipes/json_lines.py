@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dmscdc.changes.schema import ddl
-from dmscdc.lake.open import FormatCommit, Newest, OpenTable
-from dmscdc.lake.table import Transaction, stored_columns
+from dmscdc.lake import FormatCommit, Newest, OpenTable, Transaction
+from dmscdc.lake.table import stored_columns
 from dmscdc.storage.filesystem import spark_url
 
 
