@@ -8,9 +8,10 @@ from __future__ import annotations
 import html
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -222,9 +223,9 @@ def _lag_chart(slots: list[Slot], step: int) -> Markup:
     lags, bad = {slot.start: slot.lag for slot in slots if slot.lag is not None}, [slot for slot in slots if slot.bad]
     highest = max(lags.values(), default=0)
     size, unit = _unit_of(highest)
-    most = f"{highest / size:,.3g} {unit}"
+    worst = f"{highest / size:,.3g} {unit}"
     if len(lags) < 2 and not bad:  # a chart of one point says less than its number
-        lag = f"{most} so far" if lags else "that no run reported"
+        lag = f"{worst} so far" if lags else "that no run reported"
         return Markup('<p class="soft"><strong>Lag</strong> {}</p>').format(lag)
     times = _time_axis(slots, step)
     rows = [{"start": start, "lag": lag / size} for start, lag in lags.items()]
@@ -235,8 +236,8 @@ def _lag_chart(slots: list[Slot], step: int) -> Markup:
     heights = {"field": "lag", "type": "quantitative", "axis": {"format": ",~r"}, "scale": {"zero": True}}
     layers = [layer(reds, red, x=times, x2={"field": "end"}), layer(rows, line, x=times, y=heights)]
     note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed', 'failed or refused')}" if bad else "")
-    worst = f"at most {most}" if lags else "no run told one"
-    words = f"Lag over time: {worst}; runs failed or were refused in {len(bad)} of {len(slots)} spans of time."
+    reported = f"at most {worst}" if lags else "no run told one"
+    words = f"Lag over time: {reported}; runs failed or were refused in {len(bad)} of {len(slots)} spans of time."
     return _figure({"layer": layers}, "Lag", note, words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-020
@@ -270,30 +271,14 @@ def _rows_chart(slots: list[Slot], step: int) -> Markup:
     bars = _bars(slots, step, {name: OF[name] for name in OPERATIONS})
     return _figure(bars, "Rows", note, f"Rows over time: {sums}.")
 
-# %% ../../notebooks/09_runs/07_charts.ipynb #82e93184
-def _bytes_chart(slots: list[Slot], step: int) -> Markup:
-    "Bytes that the lake has written over time."
-    words = f"Bytes written over time: {sum(slot.bytes for slot in slots):,} in all."
-    bars = _bars(slots, step, {"bytes": OF["soft"]})
-    return _figure(bars, "Bytes", f"written to the lake, each {_span(step)}", words)
-
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-023
-def _files_chart(slots: list[Slot], step: int) -> Markup:
-    "Files over time."
-    words = f"Files over time: {sum(slot.files for slot in slots):,} in all."
-    return _figure(_bars(slots, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
-
-# %% ../../notebooks/09_runs/07_charts.ipynb #ecbebb9b
-def _landed_chart(slots: list[Slot], step: int) -> Markup:
-    "Bytes of files that DMS has put into the landing."
-    words = f"Bytes that landed over time: {sum(slot.bytes for slot in slots):,} in all."
-    bars = _bars(slots, step, {"bytes": OF["soft"]})
-    return _figure(bars, "Bytes", f"of files in the landing, each {_span(step)}", words)
+def _sums_chart(name: str, colour: str, subject: str, note: str, slots: list[Slot], step: int) -> Markup:
+    "One number of the slots over time."
+    words = f"{subject} over time: {sum(getattr(slot, name) for slot in slots):,} in all."
+    return _figure(_bars(slots, step, {name: OF[colour]}), name.title(), f"{note}each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-025
-def charts_mark(
-    runs: Sequence[RunRow],  # at least one
-) -> str:  # without spaces
+def charts_mark(runs: Sequence[RunRow]) -> str:
     "The same until a new slot begins or a run goes wrong: charts of equal marks differ in the last slot alone."
     step = time_step(runs)
     filled = slots(runs, step)
@@ -301,7 +286,13 @@ def charts_mark(
     return f"{step}-{filled[0].start}-{filled[-1].start}-{bad}"
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #ac83213f
-CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
+CHARTS: dict[str, Callable[[list[Slot], int], Markup]] = {
+    "lag": _lag_chart,
+    "rows": _rows_chart,
+    "bytes": partial(_sums_chart, "bytes", "soft", "Bytes written", "written to the lake, "),
+    "files": partial(_sums_chart, "files", "inserted", "Files", ""),
+    "landed": partial(_sums_chart, "bytes", "soft", "Bytes that landed", "of files in the landing, "),
+}
 
 
 def charts_of(

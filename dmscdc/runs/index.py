@@ -98,15 +98,15 @@ _MOST_WORDS = 600  # characters of a run's words that pages keep; the report has
 def run_row(line: LoggedRun) -> RunRow:
     "The fields of a run that pages show."
     words, end = str(line.words), line.end or line.start or "1970-01-01T00:00:00Z"
-    own = {
-        "end": end,
-        "start": line.start or end,
-        "verdict": line.verdict or Verdict.ATTENTION,
-        "rows": {name: count for name, count in line.rows.items() if count and name != "keys"},
-        "bytes": line.bytes_written,
-        "words": words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…",
-    }
-    return RunRow.from_json({**vars(line), **own})
+    return RunRow(
+        **{name: getattr(line, name) for name in ("run", "job", "html", "files", "lag", "command")},
+        end=end,
+        start=line.start or end,
+        verdict=line.verdict or Verdict.ATTENTION,
+        rows={name: count for name, count in line.rows.items() if count and name != "keys"},
+        bytes=line.bytes_written,
+        words=words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…",
+    )
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-017
 PAGE = 500  # runs
@@ -125,9 +125,8 @@ class TableRuns(Facts):
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
         "Raises `LookupError` if it is no such file."
-        piece, offset, *_ = facts["upto"]
         rows = [RunRow.from_json(row) for row in facts["rows"]]
-        return super().from_json({**facts, "upto": (piece, offset), "rows": rows})
+        return super().from_json({**facts, "upto": tuple(facts["upto"][:2]), "rows": rows})
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
@@ -335,11 +334,11 @@ class _LogNews:
 # %% ../../notebooks/09_runs/08_index.ipynb #5b58f982
 def _by_table(reading: LogLines) -> dict[str, LogLines]:
     "The lines of each table, without those of passes that found nothing to do."
-    readings: dict[str, LogLines] = {}
+    lines: dict[str, list[LogLine]] = {}
     for line in reading.lines:
         if not line.run.is_idle:
-            readings.setdefault(line.run.table or "", replace(reading, lines=[])).lines.append(line)
-    return readings
+            lines.setdefault(line.run.table or "", []).append(line)
+    return {table: replace(reading, lines=of_table) for table, of_table in lines.items()}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
 def _read_news(
@@ -389,7 +388,7 @@ def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
         runs = indexed_table(log_news.run_store, log_news.index, table, before)
         grown = with_lines(runs, log_news.of(table, runs.upto))
         if not runs.rows and len(grown.rows) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
-            grown = _without_removed(log_news.run_store, grown)
+            _forget_removed(log_news.run_store, grown)
         # Of runs about no single table only passes come in numbers.
         shortened, removed = without_reports(grown, keep, "" if table else PASS)
         results.append(_Grown(shortened, removed, shortened is not runs))
@@ -399,11 +398,12 @@ def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
     return results[-1]
 
 # %% ../../notebooks/09_runs/08_index.ipynb #1c2c2aa4
-def _without_removed(run_store: RunStore, runs: TableRuns) -> TableRuns:
-    "A table's runs, those whose report is gone without it."
+def _forget_removed(run_store: RunStore, runs: TableRuns) -> None:
+    "Take the report from those of a table's runs whose report is gone."
     folders = {row.html.rpartition("/")[0] for row in runs.rows if row.html}
     present = {name for folder in folders for name, _ in run_store.names(f"{folder}/")}
-    return replace(runs, rows=[row if row.html in present else replace(row, html="") for row in runs.rows])
+    for row in runs.rows:
+        row.html = row.html if row.html in present else ""
 
 # %% ../../notebooks/09_runs/08_index.ipynb #530891fa
 def _remove(run_store: RunStore, reports: Sequence[str]) -> None:

@@ -252,12 +252,13 @@ def new_run(
 class Facts:
     "Of a dataclass whose fields are written as JSON, in their order."
 
-    __match_args__: ClassVar[tuple[str, ...]]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
         "Facts of any version: what is null or missing is empty, and what this version does not know is left out."
-        return cls(**{name: facts[name] for name in cls.__match_args__ if facts.get(name) is not None})
+        names = cls.__dataclass_fields__
+        return cls(**{name: value for name, value in facts.items() if value is not None and name in names})
 
     def to_json(self) -> dict[str, Any]:
         "As they are written; a member may have this method too."
@@ -294,13 +295,17 @@ class LoggedRun(Facts):
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
         "A line of any version."
-        run = super().from_json(facts)
-        object.__setattr__(run, "_line", facts)
+        run = cls.__new__(cls)  # without `__init__`, which takes as long as to parse the line
+        known = {name: value for name, value in facts.items() if value is not None and name in _EMPTY}
+        vars(run).update({**_EMPTY, **known, "_line": facts})
         return run
 
     def to_json(self) -> dict[str, Any]:
         "The line as it is written; one that was read stays as it was."
         return self._line or {name: getattr(self, name) for name in self.__match_args__}
+
+
+_EMPTY = vars(LoggedRun())
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-034
 def run_log_line(

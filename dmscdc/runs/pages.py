@@ -111,10 +111,7 @@ def _older(table: str, runs: TableRuns, number: int) -> list[dict[str, Any]]:
     ]
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-017
-def _mark_of(
-    runs: TableRuns,
-    number: int,  # of a page
-) -> str:  # the same where the page would show the same
+def _mark_of(runs: TableRuns, number: int) -> str:
     "What a page shows: the newest one all runs up to a place in the run log, an older one its own."
     rows = pages_of(runs)[number]
     # An older page changes where a run of it loses its report.
@@ -215,11 +212,9 @@ def _is_overtaken(row: RunRow) -> bool:
     return row.job == LOADS and row.verdict in (*NOT_DONE, Verdict.BUSY)
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #adad672d
-def _last_word(
-    entry: TableEntry,
-    is_done: bool = False,  # there is nothing to load now
-) -> RunRow:
+def _last_word(entry: TableEntry, is_done: bool = False) -> RunRow:
     "The run that gives a table's status: the worst among the newest of each job; an empty one where none ran."
+    # Where there is nothing to load now, a load that has failed says nothing any more.
     rows = [row for row in entry.last.values() if not (is_done and _is_overtaken(row))]
     newest_first = sorted(rows, key=lambda row: row.end, reverse=True)
     return min(newest_first, key=lambda row: _rank(row.verdict), default=RunRow())
@@ -239,12 +234,6 @@ def _lag_until(
     lags = [(row.end, row.lag) for row in entry.last.values() if row.lag is not None]
     end, lag = max(lags, key=itemgetter(0), default=("", None))
     return None if lag is None else lag + took(end, now)
-
-# %% ../../notebooks/09_runs/09_pages.ipynb #3596a8b8
-def _seen(entry: TableEntry, table: str) -> dict[str, Any]:
-    "What a table's line shows from the run index."
-    page = file_of(table) if entry.runs else ""
-    return {"marks": entry.marks, "runs": entry.runs, "page": page, "volume": _volume_of(entry)}
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #1b2ea4b5
 def name_parts(
@@ -296,7 +285,10 @@ def table_line(
         "report": below(status.get("report"), runs) or newest.html,
         "again": newest.command,
         "evidence": _evidence(status.get("proof") or {}, entry, status["table"]),
-        **_seen(entry, status["table"]),
+        "marks": entry.marks,
+        "runs": entry.runs,
+        "page": file_of(status["table"]) if entry.runs else "",
+        "volume": _volume_of(entry),
         "state": waits or state,
     }
 

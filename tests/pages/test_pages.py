@@ -26,7 +26,7 @@ from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.runs import charts
 from dmscdc.runs import pages as front_page
 from dmscdc.runs.charts import RunRow
-from dmscdc.runs.log import RECORD, LoggedRun, RunLog
+from dmscdc.runs.log import RECORD, LoggedRun, RunLog, rebuild
 from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.report import render, report_html, said_html
 from dmscdc.runs.store import FolderRunStore
@@ -355,6 +355,28 @@ def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(
         expected = sorted(one for (one,) in asked(tmp_path, f"""select html from run_log where "table" = '{table}'"""))
         assert sorted(found_in(tmp_path, table)) == expected and len(expected) == count
         assert re.search(rf'{table}.html">{count} runs<', page)
+
+
+def test_what_another_version_has_written_is_shown_and_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    run_log, span = RunLog(tmp_path), {"start": "2026-01-01T10:00:00.000Z", "end": "2026-01-01T10:00:08.000Z"}
+    older = {"run": "a1", "job": "process_table", "table": "shop.a", **span, "verdict": "ok"}
+    newer = {**older, "run": "a2", "verdict": "a later word", "words": None, "rows": None, "mood": {"of": "the run"}}
+    written = [older, newer, {"words": "of another make"}]
+    for line in written:
+        run_log.append(LoggedRun.from_json(line))
+    assert [json.loads(line) for line in run_log.path.read_bytes().splitlines()] == written
+    assert rebuild(tmp_path) == 3 and sorted(map(str, written)) == sorted(str(line.to_json()) for line in run_log.lines())
+    write_front_page(tmp_path, [])
+    content = json.loads((tmp_path / "tables/shop.a.json").read_text())
+    content["rows"][0] |= {"html": "", "mood": "fine"}
+    (tmp_path / "tables/shop.a.json").write_text(json.dumps(content))
+    run_log.append(LoggedRun.from_json({**older, "run": "a3"}))
+    write_front_page(tmp_path, [])
+    page = (tmp_path / "tables/shop.a.html").read_text()
+    assert re.findall('<tr data-verdict="([^"]+)"', page) == ["ok", "a later word", "ok"]
+    listed = CliRunner().invoke(app, ["runs", "list", "--json", "--runs", str(tmp_path), "--landing", "a", "--lake", "b", "--folder", str(tmp_path)])
+    assert sorted(map(str, json.loads(listed.stdout))) == sorted(map(str, [*written, {**older, "run": "a3"}]))
 
 
 def test_a_torn_file_of_a_table_is_made_again_when_the_table_runs(tmp_path, monkeypatch):
