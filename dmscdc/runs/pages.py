@@ -92,12 +92,6 @@ def _verdicts_of(
     counts = Counter(verdicts)
     return {verdict: counts[verdict] for verdict in sorted(counts, key=_rank)}
 
-# %% ../../notebooks/09_runs/09_pages.ipynb #40ca7440
-def _shown(row: RunRow, table: str, room: int) -> dict[str, Any]:
-    "A run as the page of its table shows it."
-    words = fitting(unnamed(row.words, table), room)
-    return {**vars(row), "said": words, "took": took(row.start, row.end)}
-
 # %% ../../notebooks/09_runs/09_pages.ipynb #df4eee80
 def _older(table: str, runs: TableRuns, number: int) -> list[dict[str, Any]]:
     "The other pages of a table, the newest first; an older page knows only the one before it."
@@ -146,6 +140,7 @@ def table_page(
     rows = pages_of(runs)[number][::-1]
     values = {
         "title": table or "Runs about no single table",
+        "took": [took(row.start, row.end) for row in rows],
         "mark": _mark_of(runs, number),
         "total": runs.closed * PAGE + len(runs.rows),
         "charts": _drawn(runs.rows, before) if table and not number else "",
@@ -158,7 +153,8 @@ def table_page(
         **_own_script(),
     }
     for room in SAID:
-        page = render("table.html", number=number, rows=[_shown(row, table, room) for row in rows], **values)
+        said = [fitting(unnamed(row.words, table), room) for row in rows]
+        page = render("table.html", number=number, rows=rows, said=said, **values)
         if len(page.encode()) <= LIMIT:
             break
     return page
