@@ -23,24 +23,7 @@ from .log import Facts
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'RunRow', 'timestamp_of', 'time_step',
            'Slot', 'slots', 'can_draw', 'layer', 'svg_of', 'charts_mark', 'charts_of']
 
-# %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
-SLOTS = 90  # of a chart
-STEPS = [60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, 86_400, 7 * 86_400, 28 * 86_400]  # seconds
-_STEP_NAMES = [
-    "minute",
-    "5 minutes",
-    "15 minutes",
-    "hour",
-    "3 hours",
-    "6 hours",
-    "12 hours",
-    "day",
-    "7 days",
-    "28 days",
-]
-OPERATIONS = ("inserted", "updated", "deleted")
-
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #5d0e7a21
 @dataclass
 class RunRow(Facts):
     "What charts and pages show of a run, or of anything else that ends."
@@ -62,7 +45,24 @@ class RunRow(Facts):
         "Without what is empty or zero."
         return {name: value for name, value in vars(self).items() if value or value == 0 and name == "lag"}
 
+# %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
+SLOTS = 90  # of a chart
+STEPS = [60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600, 12 * 3_600, 86_400, 7 * 86_400, 28 * 86_400]  # seconds
+_STEP_NAMES = [
+    "minute",
+    "5 minutes",
+    "15 minutes",
+    "hour",
+    "3 hours",
+    "6 hours",
+    "12 hours",
+    "day",
+    "7 days",
+    "28 days",
+]
+OPERATIONS = ("inserted", "updated", "deleted")
 
+# %% ../../notebooks/09_runs/07_charts.ipynb #5d0e7a22
 def timestamp_of(
     time: str,  # ISO 8601, UTC
 ) -> float:  # since 1970
@@ -95,7 +95,7 @@ class Slot(RunRow):
 
     bad: int = 0  # runs that failed or were refused
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #5d0e7a23
 def slots(
     runs: Sequence[RunRow],
     step: int,  # seconds

@@ -112,7 +112,7 @@ def run_row(line: LoggedRun) -> RunRow:
 PAGE = 500  # runs
 INDEX = "tables/index.json"
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a31
 @dataclass(frozen=True)
 class TableRuns(Facts):
     "The runs of a table: the file behind its pages."
@@ -128,7 +128,7 @@ class TableRuns(Facts):
         rows = [RunRow.from_json(row) for row in facts["rows"]]
         return super().from_json({**facts, "upto": tuple(facts["upto"][:2]), "rows": rows})
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a32
 def _parsed(content: bytes) -> dict[str, Any]:
     "The content of an index file; empty where it is missing or torn."
     try:
@@ -195,7 +195,7 @@ PASSES = 400  # that the charts of the front page show
 PASS = "pass"  # the job of the line that a pass leaves; it has a page, and no notebook
 PROOFS = "reconcile"  # the job of runs that load nothing, so a pass does not count them
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a33
 @dataclass
 class PassTotal(RunRow):
     "A pass as one run: the sum of its runs, with the largest lag."
@@ -207,7 +207,7 @@ class PassTotal(RunRow):
         ended = ("end", "verdict") if self.end else ()
         return {name: getattr(self, name) for name in ("rows", "lag", "runs", "bytes", *ended)} if self.runs else {}
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a34
 def _added(total: PassTotal, row: RunRow) -> PassTotal:
     "The total of a pass with one more run."
     lags = [part.lag for part in (total, row) if part.lag is not None]
@@ -251,7 +251,7 @@ class TableEntry(Facts):
         marks = [LoggedRun.from_json(mark) for mark in facts["marks"]]
         return cls(facts["runs"], marks, {job: RunRow.from_json(row) for job, row in facts["last"].items()})
 
-
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a35
 @dataclass
 class RunIndex(Facts):
     "The front page's file; a new one has a new name for the run log."

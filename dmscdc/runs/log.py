@@ -264,7 +264,7 @@ class Facts:
         "As they are written; a member may have this method too."
         return vars(self)
 
-
+# %% ../../notebooks/09_runs/02_log.ipynb #5d0e7a14
 @dataclass(frozen=True)
 class LoggedRun(Facts):
     "A line of the run log: a run that has ended."
