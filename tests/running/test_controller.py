@@ -199,7 +199,7 @@ def test_a_pass_leaves_a_line_for_each_run_and_one_for_itself(mixed):
     folder, config, state, fake, result = mixed
     lines = RunLog(config.runs).lines()
     assert [line.job for line in lines] == ["stand_in"] * 4 + ["pass"]
-    assert (lines[-1]["run"], lines[-1]["verdict"], lines[-1]["words"]) == (result.id, result.verdict, result.words)
+    assert (lines[-1].run, lines[-1].verdict, lines[-1].words) == (result.id, result.verdict, result.words)
 
 
 def test_the_front_page_names_the_suggested_key_and_the_command_that_sets_it(mixed):
@@ -302,8 +302,8 @@ def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back
     assert [item.table.name for item in state.items() if state.holder(item.table)] == []
     assert {item.table.name: item.commit for item in state.items()} == {"done": 1, "hangs": 0, "later": 0}
     lines = {line.table: line for line in RunLog(config.runs).lines()}
-    assert lines["shop.hangs"]["cause"] == "stopped" and "shop.later" not in lines
-    assert lines[None]["verdict"] == "failed" and lines[None]["words"].startswith("stopped on request")
+    assert lines["shop.hangs"].cause == "stopped" and "shop.later" not in lines
+    assert lines[None].verdict == "failed" and lines[None].words.startswith("stopped on request")
 
 
 def test_a_pass_that_is_stopped_while_its_server_starts_begins_no_run(tmp_path):
