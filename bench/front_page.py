@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from dmscdc.runs.log import RunLog
+from dmscdc.runs.log import LoggedRun, RunLog
 from dmscdc.runs.pages import write_front_page
 
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -125,8 +125,8 @@ if __name__ == "__main__":
         (runs / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(tables, passes)))
         timed(f"written from a run log of {tables * passes:,} runs", runs, tables)
         timed("written again, nothing is new", runs, tables)
-        RunLog(runs).append(a_line("sampledb.table_007", passes, random.Random(8)))
-        RunLog(runs).append(a_pass(passes))
+        RunLog(runs).append(LoggedRun.from_json(a_line("sampledb.table_007", passes, random.Random(8))))
+        RunLog(runs).append(LoggedRun.from_json(a_pass(passes)))
         timed("written after a pass that ran one table", runs, tables)
         for page in (runs / "index.html", runs / "tables" / "sampledb.table_007.html"):
             seconds = opened(page)

@@ -40,6 +40,7 @@ from ..lake.table import frame_as_stored
 from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..landing.s3 import open_landing
+from ..runs.log import LoggedRun
 from ..service.config import Config
 from ..service.status import read_statuses, status_row
 from ..storage.filesystem import is_bucket
@@ -93,16 +94,16 @@ def runs_of(
     config: Config,
     title: str,
     columns: Sequence[str],  # of a run log line
-    lines: Iterable[dict[str, Any]],  # of `chosen_runs`
+    lines: Iterable[LoggedRun],  # of `chosen_runs`
 ) -> Answer:
     "One row for each of these runs, the newest first, with a link to its report."
     runs, home = config.runs, config.folder
     # A notebook beside the settings opens relative links from its own folder.
     place = runs if is_bucket(runs) else os.path.relpath(runs, home)
     rows = [
-        {**line, "report": f"{place}/{line['html']}", "lag": time_span(line.get("lag"))}
+        {**line.to_json(), "report": f"{place}/{line.html}", "lag": time_span(line.lag)}
         for line in lines
-        if line.get("notebook")
+        if line.notebook
     ]
     # A browser cannot open the address of a bucket.
     links = () if is_bucket(runs) else ("report",)

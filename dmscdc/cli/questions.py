@@ -76,14 +76,12 @@ def applied_by(
 ) -> list[str]:  # paths below the table's folder
     "The change files that a run has applied. Raises `BadSetting`."
     line = find_run(config, run)
-    if line["table"] != table:
-        raise BadSetting(
-            f"run {line['run']} is about {line['table'] or line['job']}, not about {table}: dmscdc runs list"
-        )
-    processed = records(open_run_store(config.runs).get(line["notebook"])).get("processed") or {}
+    if line.table != table:
+        raise BadSetting(f"run {line.run} is about {line.table or line.job}, not about {table}: dmscdc runs list")
+    processed = records(open_run_store(config.runs).get(line.notebook)).get("processed") or {}
     paths = [file["path"] for file in processed.get("files") or () if file["kind"] != "load"]
     if not paths:
-        raise BadSetting(f"run {line['run']} has applied no change file: dmscdc runs show {line['run']}")
+        raise BadSetting(f"run {line.run} has applied no change file: dmscdc runs show {line.run}")
     return paths
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #01214dc6

@@ -14,7 +14,7 @@ import typer
 
 from .options import Json, show_json, show_line, show_table, typed_moment, with_config
 from ..errors import ENDS, BadSetting, LandingEmpty
-from ..runs.log import RunLog, records
+from ..runs.log import LoggedRun, RunLog, records
 from ..runs.pages import write_front_page
 from ..runs.report import duration, report_html
 from ..runs.store import borrowed, open_run_store
@@ -43,16 +43,16 @@ def chosen_runs(
     table: str | None,  # of this table only
     verdict: str | None,  # only those that ended so
     since: str | None,  # a time, a day, a month or a year, UTC: 2018-12-13T10, 2018-12-13, 2018-12, 2018
-) -> Iterator[dict[str, Any]]:  # the newest first
+) -> Iterator[LoggedRun]:  # the newest first
     "The chosen lines of the run log; those before `since` are not read."
     if verdict not in (None, *ENDS):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(ENDS)}")
     since = since and _begin_of(since)
     # The log is read from its end, since after a year of hourly passes its first lines are rarely needed.
-    lines = takewhile(lambda line: not since or line["end"] >= since, RunLog(config.runs).newest_first())
-    fitting = (line for line in lines if table in (None, line.get("table")) and verdict in (None, line["verdict"]))
+    lines = takewhile(lambda line: not since or line.end >= since, RunLog(config.runs).newest_first())
+    fitting = (line for line in lines if table in (None, line.table) and verdict in (None, line.verdict))
     # A line is written when its run ends, so starts are in no order.
-    return (line for line in fitting if not since or line["start"] >= since)
+    return (line for line in fitting if not since or line.start >= since)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #d5432952
 @kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")
@@ -68,28 +68,28 @@ def runs_list(
     "List the newest runs."
     lines = list(islice(chosen_runs(config, table, verdict, since), most))[::-1]
     if json:
-        show_json(lines)
+        show_json([line.to_json() for line in lines])
     elif not lines:
         about = {"table": table, "verdict": verdict, "since": since}
         chosen = "".join(f", {name} {value}" for name, value in about.items() if value)
         show_line(f"no run in {config.runs}{chosen}")
     else:
-        show_table([{**line, "start": line["start"][:19]} for line in lines], LISTED)
+        show_table([{**line.to_json(), "start": line.start[:19]} for line in lines], LISTED)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-014
 def find_run(
     config: Config,
     id: str,  # of a run, or its beginning
-) -> dict[str, Any]:
+) -> LoggedRun:
     "The run log line of a run, by its id or the beginning of it."
     for line in RunLog(config.runs).newest_first() if id else ():
-        if not str(line["run"]).startswith(id):
+        if not str(line.run).startswith(id):
             continue
-        if line.get("notebook"):
+        if line.notebook:
             return line
         # A pass has a line in the run log, but no notebook.
-        if line.get("job") == "pass":
-            raise BadSetting(f"{line['run']} is a pass, which keeps no report; its runs do: dmscdc runs list")
+        if line.job == "pass":
+            raise BadSetting(f"{line.run} is a pass, which keeps no report; its runs do: dmscdc runs list")
     raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-016
@@ -106,9 +106,9 @@ def runs_show(
     "Show what a run recorded."
     line = find_run(config, id)
     if json:
-        show_json({**line, "records": records(open_run_store(config.runs).get(line["notebook"]))})
+        show_json({**line.to_json(), "records": records(open_run_store(config.runs).get(line.notebook))})
     else:
-        plain = line if line.get("lag") is None else {**line, "lag": duration(line["lag"])}
+        plain = line.to_json() | ({} if line.lag is None else {"lag": duration(line.lag)})
         show_table([{"what": name, "is": value} for name, value in plain.items()], ["what", "is"])
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-025
@@ -144,12 +144,12 @@ def runs_html(
 ) -> None:
     "Make a run's page again from its notebook, or the front page and the tables' pages from the run log."
     if id is not None:
-        show_line(_remade(config, find_run(config, id)["notebook"]))
+        show_line(_remade(config, find_run(config, id).notebook))
         return
     for line in RunLog(config.runs).newest_first() if reports else ():
-        if line.get("notebook"):
+        if line.notebook:
             try:
-                _remade(config, line["notebook"])
+                _remade(config, line.notebook)
             # `maintain runs` removes the notebooks of old runs; their lines stay.
             except FileNotFoundError as error:
                 show_line(error)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import TROUBLE, BadSetting, Verdict
 from ..landing.advice import Advice
-from ..runs.log import RunLog
+from ..runs.log import LoggedRun, RunLog
 from ..runs.report import took
 from ..service.config import Config
 from ..service.idle import is_idle
@@ -52,10 +52,10 @@ def _outcome(
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #c35a0aea
 def _bad_runs(
-    lines: list[dict[str, Any]],  # of one table and job, the oldest first
-) -> list[dict[str, Any]]:
+    lines: list[LoggedRun],  # of one table and job, the oldest first
+) -> list[LoggedRun]:
     "The runs since the last good one."
-    good = [place for place, line in enumerate(lines) if line["verdict"] not in TROUBLE]
+    good = [place for place, line in enumerate(lines) if line.verdict not in TROUBLE]
     return lines[good[-1] + 1 :] if good else lines
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #96807b1a
@@ -70,19 +70,19 @@ def in_trouble(
     if alarm and alarm not in _ORDER:
         raise BadSetting(f"there is no alarm {alarm!r}; alarms are {', '.join(_ORDER)}")
     now = time.time() if now is None else now
-    lines = [line for line in RunLog(config.runs).lines() if line.get("table")]
+    lines = [line for line in RunLog(config.runs).lines() if line.table]
     rows, facts = [], []
     for status in read_statuses(config):
         outcome = _outcome(status)
-        table_lines = [line for line in lines if line["table"] == str(status.table)]
+        table_lines = [line for line in lines if line.table == str(status.table)]
         # A difference is known from the last proof that came to an answer; it is not found anew.
-        proofs = [line for line in table_lines if line["job"] == "reconcile" and _COMPARED.search(line["words"])]
-        bad = _bad_runs([line for line in table_lines if line["job"] != "reconcile"])
-        is_different = bool(proofs) and proofs[-1]["verdict"] in TROUBLE
+        proofs = [line for line in table_lines if line.job == "reconcile" and _COMPARED.search(line.words)]
+        bad = _bad_runs([line for line in table_lines if line.job != "reconcile"])
+        is_different = bool(proofs) and proofs[-1].verdict in TROUBLE
         facts.append({**table_facts(status, outcome, now), "different": int(is_different)})
         for name, value in raised(facts[-1], limits):
-            words, runs = (proofs[-1]["words"], _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)
-            since, report = (runs[0]["start"], runs[-1].get("html", "")) if runs else ("", "")
+            words, runs = (proofs[-1].words, _bad_runs(proofs)) if name == "Different" else (outcome.words, bad)
+            since, report = (runs[0].start, runs[-1].html) if runs else ("", "")
             rows.append(
                 {
                     "alarm": name,
@@ -125,7 +125,7 @@ def _raised_by_passes(
     limits: Mapping[str, float],
 ) -> list[tuple[str, float]]:
     "NoPass with the seconds since a pass ended, and Quiet with those since DMS wrote."
-    ends = [line["end"] for line in RunLog(config.runs).lines() if line["job"] == "pass"]
+    ends = [line.end for line in RunLog(config.runs).lines() if line.job == "pass"]
     since = now - took(_EPOCH, max(ends)) if ends else math.inf
     quiet = pass_facts(facts, _EPOCH, _EPOCH)["quiet"] or 0.0
     missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not is_idle(config, now) else []

@@ -116,18 +116,18 @@ def delays(
     "The time from a change file's oldest commit, or its closing, until the lake had it, in seconds."
     run_store = open_run_store(runs)
     ref = TableRef.parse(table)
-    lines = (line for line in RunLog(run_store).newest_first() if line.get("table") == table and line.get("files"))
+    lines = (line for line in RunLog(run_store).newest_first() if line.table == table and line.files)
     waits = []
     for line in list(islice(lines, limit))[::-1]:
-        if line["verdict"] not in (Verdict.OK, Verdict.ATTENTION):
+        if line.verdict not in (Verdict.OK, Verdict.ATTENTION):
             continue
-        done = records(run_store.get(line["notebook"])).get("processed") or {}
+        done = records(run_store.get(line.notebook)).get("processed") or {}
         for file in done.get("files") or ():
             if file.get("kind") == "load":
                 continue
-            path, end = file["path"], line["end"]
+            path, end = file["path"], line.end
             commit = _oldest(landing.url(ref, path), column) if column and landing else None
             lag = timestamp_of(end) - (commit or RawFile(path, 0, 0.0).stamp.timestamp())
             since = "commit" if commit else "closing"
-            waits.append({"run": line["run"], "end": end, "path": path, "lag": lag, "since": since})
+            waits.append({"run": line.run, "end": end, "path": path, "lag": lag, "since": since})
     return waits

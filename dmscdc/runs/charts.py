@@ -8,16 +8,42 @@ from __future__ import annotations
 import html
 import importlib.util
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
 
 from ..errors import NOT_DONE
+from .log import Facts
 
 # %% auto #0
-__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'timestamp_of', 'time_step', 'slots',
-           'can_draw', 'layer', 'svg_of', 'charts_mark', 'charts_of']
+__all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'RunRow', 'timestamp_of', 'time_step',
+           'Slot', 'slots', 'can_draw', 'layer', 'svg_of', 'charts_mark', 'charts_of']
+
+# %% ../../notebooks/09_runs/07_charts.ipynb #5d0e7a21
+@dataclass
+class RunRow(Facts):
+    "What charts and pages show of a run, or of anything else that ends."
+
+    run: str = ""  # id
+    job: str = ""
+    html: str = ""  # its report, below the runs; "" where there is none, or none any more
+    files: int = 0
+    lag: float | None = None  # seconds
+    command: str = ""
+    end: str = ""  # ISO 8601, UTC
+    start: str = ""
+    verdict: str = ""
+    rows: dict[str, int] = field(default_factory=dict)  # by operation
+    bytes: int = 0  # written
+    words: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        "Without what is empty or zero."
+        return {name: value for name, value in vars(self).items() if value or value == 0 and name == "lag"}
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-007
 SLOTS = 90  # of a chart
@@ -36,7 +62,7 @@ _STEP_NAMES = [
 ]
 OPERATIONS = ("inserted", "updated", "deleted")
 
-
+# %% ../../notebooks/09_runs/07_charts.ipynb #5d0e7a22
 def timestamp_of(
     time: str,  # ISO 8601, UTC
 ) -> float:  # since 1970
@@ -45,16 +71,16 @@ def timestamp_of(
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #10fece34
 def time_step(
-    runs: list[dict[str, Any]],  # with `end`, in any order
+    runs: Sequence[RunRow],  # in any order
     limit: int = SLOTS,
 ) -> int:  # seconds
     "The shortest step with which `SLOTS` slots reach from the first run to the last."
-    times = [timestamp_of(run["end"]) for run in runs]
+    times = [timestamp_of(run.end) for run in runs]
     span = max(times) - min(times)
     return next((step for step in STEPS if span < step * (limit - 1)), STEPS[-1] * (1 + int(span / STEPS[-1] / limit)))
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-009
-def _number(value: Any) -> float:
+def _number(value: Any) -> Any:
     "The value as a number; 0 if it is not one."
     return value if isinstance(value, (int, float)) else 0
 
@@ -63,23 +89,29 @@ def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #403eecc8
+@dataclass
+class Slot(RunRow):
+    "A span of time as one run: the sum of those that ended in it, with the largest lag."
+
+    bad: int = 0  # runs that failed or were refused
+
+# %% ../../notebooks/09_runs/07_charts.ipynb #5d0e7a23
 def slots(
-    runs: list[dict[str, Any]],  # end, lag, rows (by operation), bytes, verdict
+    runs: Sequence[RunRow],
     step: int,  # seconds
-) -> list[dict[str, Any]]:  # one per slot in which a run ended, by time
-    "Runs added up by time; the lag is the largest of the slot, None where no run reported one."
-    by_start: dict[int, dict[str, Any]] = {}
+) -> list[Slot]:  # one per slot in which a run ended, by time
+    "Runs added up by time."
+    by_start: dict[int, Slot] = {}
     for run in runs:
-        start = int(timestamp_of(run["end"]) // step * step)
-        empty = {"start": _iso(start), "end": _iso(start + step), "lag": None, "bytes": 0, "files": 0, "bad": 0}
-        slot = by_start.setdefault(start, {**empty, **dict.fromkeys(OPERATIONS, 0)})
-        if isinstance(run.get("lag"), (int, float)):
-            slot["lag"] = max(slot["lag"] or 0, run["lag"])
-        for name in ("bytes", "files"):
-            slot[name] += _number(run.get(name))
-        slot["bad"] += run.get("verdict") in NOT_DONE
+        start = int(timestamp_of(run.end) // step * step)
+        slot = by_start.setdefault(start, Slot(start=_iso(start), end=_iso(start + step)))
+        if isinstance(run.lag, (int, float)):
+            slot.lag = max(slot.lag or 0, run.lag)
+        slot.bytes += _number(run.bytes)
+        slot.files += _number(run.files)
+        slot.bad += run.verdict in NOT_DONE
         for name in OPERATIONS:
-            slot[name] += _number((run.get("rows") or {}).get(name))
+            slot.rows[name] = slot.rows.get(name, 0) + _number(run.rows.get(name))
     return [by_start[start] for start in sorted(by_start)]
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-013
@@ -162,10 +194,10 @@ _CLOCK = [
 ]  # span of time → format of its labels
 
 
-def _time_axis(slots: list[dict[str, Any]], step: int) -> dict[str, Any]:
+def _time_axis(slots: list[Slot], step: int) -> dict[str, Any]:
     "At least 24 slots wide, so that a single bar does not fill the picture."
-    end = timestamp_of(slots[-1]["end"])
-    begin = min(timestamp_of(slots[0]["start"]), end - 24 * step)
+    end = timestamp_of(slots[-1].end)
+    begin = min(timestamp_of(slots[0].start), end - 24 * step)
     scale = {"type": "utc", "domain": [_iso(begin), _iso(end)]}
     form = next(form for longest, form in _CLOCK if end - begin <= longest)
     return {"field": "start", "type": "temporal", "scale": scale, "axis": {"format": form}}
@@ -186,42 +218,42 @@ def _span(step: int) -> str:
     return _STEP_NAMES[STEPS.index(step)] if step in STEPS else f"{step // 86_400} days"
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #7c8d4155
-def _lag_chart(
-    slots: list[dict[str, Any]],  # of `slots`
-    step: int,  # seconds
-) -> Markup:  # HTML; a sentence where no run reported a lag
-    "The worst lag over time, and where runs failed or were refused."
-    reported, bad = [slot for slot in slots if slot["lag"] is not None], [slot for slot in slots if slot["bad"]]
-    size, unit = _unit_of(max((slot["lag"] for slot in reported), default=0))
-    if len(reported) < 2 and not bad:  # a chart of one point says less than its number
-        lag = f"{reported[0]['lag'] / size:,.3g} {unit} so far" if reported else "that no run reported"
+def _lag_chart(slots: list[Slot], step: int) -> Markup:
+    "The worst lag over time, and where runs failed or were refused; a sentence where no run reported a lag."
+    lags, bad = {slot.start: slot.lag for slot in slots if slot.lag is not None}, [slot for slot in slots if slot.bad]
+    highest = max(lags.values(), default=0)
+    size, unit = _unit_of(highest)
+    worst = f"{highest / size:,.3g} {unit}"
+    if len(lags) < 2 and not bad:  # a chart of one point says less than its number
+        lag = f"{worst} so far" if lags else "that no run reported"
         return Markup('<p class="soft"><strong>Lag</strong> {}</p>').format(lag)
     times = _time_axis(slots, step)
-    rows = [{"start": slot["start"], "lag": slot["lag"] / size} for slot in reported]
-    reds = [{"start": slot["start"], "end": slot["end"]} for slot in bad]
+    rows = [{"start": start, "lag": lag / size} for start, lag in lags.items()]
+    reds = [{"start": slot.start, "end": slot.end} for slot in bad]
     red = {"type": "rect", "color": OF["failed"], "opacity": 0.28}
     point = {"size": 14, "color": OF["lag"]}
     line = {"type": "line", "color": OF["lag"], "strokeWidth": 1.6, "strokeJoin": "round", "point": point}
-    lags = {"field": "lag", "type": "quantitative", "axis": {"format": ",~r"}, "scale": {"zero": True}}
-    layers = [layer(reds, red, x=times, x2={"field": "end"}), layer(rows, line, x=times, y=lags)]
-    worst = f"at most {rows and max(row['lag'] for row in rows):,.3g} {unit}" if rows else "no run told one"
+    heights = {"field": "lag", "type": "quantitative", "axis": {"format": ",~r"}, "scale": {"zero": True}}
+    layers = [layer(reds, red, x=times, x2={"field": "end"}), layer(rows, line, x=times, y=heights)]
     note = f"in {unit}, the worst of each {_span(step)}" + (f" {_key('failed', 'failed or refused')}" if bad else "")
-    words = f"Lag over time: {worst}; runs failed or were refused in {len(bad)} of {len(slots)} spans of time."
+    reported = f"at most {worst}" if lags else "no run told one"
+    words = f"Lag over time: {reported}; runs failed or were refused in {len(bad)} of {len(slots)} spans of time."
     return _figure({"layer": layers}, "Lag", note, words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-020
 def _stacked(
-    slot: dict[str, Any],  # of `slots`
+    slot: Slot,
     names: tuple[str, ...],  # of its numbers, from the bottom
 ) -> list[dict[str, Any]]:  # one for each number above 0: from where to where it reaches
     "The numbers of a slot, stacked."
-    tops = [sum(slot[name] for name in names[: place + 1]) for place in range(len(names))]
-    times = {"start": slot["start"], "end": slot["end"]}
+    numbers = {**vars(slot), **slot.rows}
+    tops = [sum(numbers[name] for name in names[: place + 1]) for place in range(len(names))]
+    times = {"start": slot.start, "end": slot.end}
     pieces = zip(names, [0, *tops], tops)
     return [{**times, "what": name, "from": low, "to": top} for name, low, top in pieces if top > low]
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #c3314dc9
-def _bars(slots: list[dict[str, Any]], step: int, colours: dict[str, str]) -> dict[str, Any]:
+def _bars(slots: list[Slot], step: int, colours: dict[str, str]) -> dict[str, Any]:
     "Stacked bars as wide as a slot; `colours` are by name, from the bottom."
     rows = [piece for slot in slots for piece in _stacked(slot, tuple(colours))]
     scale = {"domain": list(colours), "range": list(colours.values())}
@@ -232,61 +264,39 @@ def _bars(slots: list[dict[str, Any]], step: int, colours: dict[str, str]) -> di
     return layer(rows, "rect", x=_time_axis(slots, step), y=heights, color=colour, **ends)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-021
-def _rows_chart(
-    slots: list[dict[str, Any]],  # of `slots`
-    step: int,  # seconds
-) -> Markup:  # HTML
+def _rows_chart(slots: list[Slot], step: int) -> Markup:
     "Rows by operation over time."
-    sums = ", ".join(f"{sum(slot[name] for slot in slots):,} {name}" for name in OPERATIONS)
+    sums = ", ".join(f"{sum(slot.rows[name] for slot in slots):,} {name}" for name in OPERATIONS)
     note = f"{' '.join(map(_key, OPERATIONS))}, each {_span(step)}"
     bars = _bars(slots, step, {name: OF[name] for name in OPERATIONS})
     return _figure(bars, "Rows", note, f"Rows over time: {sums}.")
 
-# %% ../../notebooks/09_runs/07_charts.ipynb #82e93184
-def _bytes_chart(
-    slots: list[dict[str, Any]],  # of `slots`
-    step: int,  # seconds
-) -> Markup:  # HTML
-    "Bytes that the lake has written over time."
-    words = f"Bytes written over time: {sum(slot['bytes'] for slot in slots):,} in all."
-    bars = _bars(slots, step, {"bytes": OF["soft"]})
-    return _figure(bars, "Bytes", f"written to the lake, each {_span(step)}", words)
-
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-023
-def _files_chart(
-    slots: list[dict[str, Any]],  # of `slots`
-    step: int,  # seconds
-) -> Markup:  # HTML
-    "Files over time."
-    words = f"Files over time: {sum(slot['files'] for slot in slots):,} in all."
-    return _figure(_bars(slots, step, {"files": OF["inserted"]}), "Files", f"each {_span(step)}", words)
-
-# %% ../../notebooks/09_runs/07_charts.ipynb #ecbebb9b
-def _landed_chart(
-    slots: list[dict[str, Any]],  # of `slots`
-    step: int,  # seconds
-) -> Markup:  # HTML
-    "Bytes of files that DMS has put into the landing."
-    words = f"Bytes that landed over time: {sum(slot['bytes'] for slot in slots):,} in all."
-    bars = _bars(slots, step, {"bytes": OF["soft"]})
-    return _figure(bars, "Bytes", f"of files in the landing, each {_span(step)}", words)
+def _sums_chart(name: str, colour: str, subject: str, note: str, slots: list[Slot], step: int) -> Markup:
+    "One number of the slots over time."
+    words = f"{subject} over time: {sum(getattr(slot, name) for slot in slots):,} in all."
+    return _figure(_bars(slots, step, {name: OF[colour]}), name.title(), f"{note}each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-025
-def charts_mark(
-    runs: list[dict[str, Any]],  # as for `charts_of`, at least one
-) -> str:  # without spaces
+def charts_mark(runs: Sequence[RunRow]) -> str:
     "The same until a new slot begins or a run goes wrong: charts of equal marks differ in the last slot alone."
     step = time_step(runs)
     filled = slots(runs, step)
-    bad = sum(slot["bad"] for slot in filled)
-    return f"{step}-{filled[0]['start']}-{filled[-1]['start']}-{bad}"
+    bad = sum(slot.bad for slot in filled)
+    return f"{step}-{filled[0].start}-{filled[-1].start}-{bad}"
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #ac83213f
-CHARTS = {"lag": _lag_chart, "rows": _rows_chart, "bytes": _bytes_chart, "files": _files_chart, "landed": _landed_chart}
+CHARTS: dict[str, Callable[[list[Slot], int], Markup]] = {
+    "lag": _lag_chart,
+    "rows": _rows_chart,
+    "bytes": partial(_sums_chart, "bytes", "soft", "Bytes written", "written to the lake, "),
+    "files": partial(_sums_chart, "files", "inserted", "Files", ""),
+    "landed": partial(_sums_chart, "bytes", "soft", "Bytes that landed", "of files in the landing, "),
+}
 
 
 def charts_of(
-    runs: list[dict[str, Any]],  # end, lag, rows (by operation), bytes, verdict; in any order
+    runs: Sequence[RunRow],  # in any order
     names: tuple[str, ...] = ("lag", "rows", "bytes"),
 ) -> Markup:  # HTML; a sentence where nothing can be drawn
     "The charts of a page. A page works without them, so a missing package is reported, not raised."

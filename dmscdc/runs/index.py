@@ -10,22 +10,22 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..errors import WELL, Verdict
-from .charts import OPERATIONS
-from .log import end_of_run, read_lines
+from .charts import OPERATIONS, RunRow
+from .log import Facts, LoggedRun, end_of_run, read_lines
 from .report import file_of
 from .store import RunStore, open_run_store
 
 # %% auto #0
 __all__ = ['BACK', 'PAGE', 'INDEX', 'MARKS_SHOWN', 'PASSES', 'PASS', 'PROOFS', 'LogOffset', 'LogLines', 'LogLine', 'read_on',
-           'run_row', 'with_lines', 'without_reports', 'pages_of', 'without_closed', 'index_of', 'indexed_table',
-           'bring_up_to_date']
+           'run_row', 'TableRuns', 'with_lines', 'without_reports', 'pages_of', 'without_closed', 'PassTotal',
+           'TableEntry', 'RunIndex', 'index_of', 'indexed_table', 'bring_up_to_date']
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-007
 BACK = 200  # bytes before an offset that make its fingerprint
@@ -63,7 +63,7 @@ class LogLine(NamedTuple):
     "A line of the run log."
 
     end: tuple[int, int]  # piece and offset after it
-    run: dict[str, Any]  # its fields
+    run: LoggedRun
 
 # %% ../../notebooks/09_runs/08_index.ipynb #d4e09e00
 def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[LogLine]:
@@ -95,99 +95,99 @@ def read_on(
 _MOST_WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
-def run_row(
-    line: dict[str, Any],  # of the run log
-) -> dict[str, Any]:  # without what is empty or zero
+def run_row(line: LoggedRun) -> RunRow:
     "The fields of a run that pages show."
-    words = str(line.get("words") or "")
-    row = {name: line.get(name) for name in ("run", "job", "html", "files", "lag", "command")}
-    row["end"] = line.get("end") or line.get("start") or "1970-01-01T00:00:00Z"
-    row["start"], row["verdict"] = line.get("start") or row["end"], line.get("verdict") or Verdict.ATTENTION
-    row["rows"] = {name: count for name, count in (line.get("rows") or {}).items() if count and name != "keys"}
-    row["bytes"] = line.get("bytes_written")
-    row["words"] = words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…"
-    return {name: value for name, value in row.items() if value or value == 0 and name == "lag"}
-
-# %% ../../notebooks/09_runs/08_index.ipynb #6a2bc314
-def _is_idle(
-    line: dict[str, Any],  # of the run log
-) -> bool:
-    "Whether this is a pass that found nothing to do; such passes are only counted."
-    return line.get("verdict") == Verdict.NOTHING and not line.get("html")
+    words, end = str(line.words), line.end or line.start or "1970-01-01T00:00:00Z"
+    return RunRow(
+        **{name: getattr(line, name) for name in ("run", "job", "html", "files", "lag", "command")},
+        end=end,
+        start=line.start or end,
+        verdict=line.verdict or Verdict.ATTENTION,
+        rows={name: count for name, count in line.rows.items() if count and name != "keys"},
+        bytes=line.bytes_written,
+        words=words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…",
+    )
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-017
 PAGE = 500  # runs
 INDEX = "tables/index.json"
 
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a31
+@dataclass(frozen=True)
+class TableRuns(Facts):
+    "The runs of a table: the file behind its pages."
 
-def _parsed(content: bytes, run_log: str) -> dict[str, Any] | None:
-    "The content of an index file; None where it is missing, torn, or made from another run log."
+    ledger: str  # name of the run log
+    upto: tuple[int, int] = (1, 0)  # how far it has followed that: piece and offset
+    closed: int = 0  # older pages that are full: their runs are no longer here
+    rows: list[RunRow] = field(default_factory=list)  # by their ends
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        "Raises `LookupError` if it is no such file."
+        rows = [RunRow.from_json(row) for row in facts["rows"]]
+        return super().from_json({**facts, "upto": tuple(facts["upto"][:2]), "rows": rows})
+
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a32
+def _parsed(content: bytes) -> dict[str, Any]:
+    "The content of an index file; empty where it is missing or torn."
     try:
         value = json.loads(content)
     except ValueError:
-        return None
-    return value if isinstance(value, dict) and value.get("ledger") == run_log else None
+        return {}
+    return value if isinstance(value, dict) else {}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #bbc92a19
-def _encoded(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-# %% ../../notebooks/09_runs/08_index.ipynb #0f348345
-def _upto(index: dict[str, Any]) -> tuple[int, int]:
-    "How far a file has followed the run log."
-    piece, offset, *_ = index["upto"]
-    return piece, offset
+def _encoded(value: Facts) -> bytes:
+    return json.dumps(value, default=lambda facts: facts.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-018
 def with_lines(
-    runs: dict[str, Any],  # upto, closed, rows
+    runs: TableRuns,
     reading: LogLines,  # lines of this table, from `upto` or earlier
-) -> dict[str, Any]:  # the same with what is new
+) -> TableRuns:  # the same with what is new
     "A table's runs with the new ones added; a late one is sorted in."
-    if reading.end.at <= _upto(runs):
+    if reading.end.at <= runs.upto:
         return runs
-    ids = {row.get("run") for row in runs["rows"]}
-    fresh = {line.get("run"): run_row(line) for offset, line in reading.lines if offset > _upto(runs)}
-    rows = sorted([*runs["rows"], *(row for run, row in fresh.items() if run not in ids)], key=end_of_run)
-    return {**runs, "upto": [*reading.end.at], "rows": rows}
+    ids = {row.run for row in runs.rows}
+    fresh = {line.run.run: run_row(line.run) for line in reading.lines if line.end > runs.upto}
+    rows = sorted([*runs.rows, *(row for run, row in fresh.items() if run not in ids)], key=end_of_run)
+    return replace(runs, upto=reading.end.at, rows=rows)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #18fa5b45
 def without_reports(
-    runs: dict[str, Any],  # upto, closed, rows
+    runs: TableRuns,
     keep: int,  # newest runs whose reports stay, at most a page; 0: all
     job: str = "",  # only reports of this job go; "": of all jobs
-) -> tuple[dict[str, Any], list[str]]:  # the same; names of the reports that go
+) -> tuple[TableRuns, list[str]]:  # the same; names of the reports that go
     "A table's runs, older ones that went well without a report. Those with a mark on the front page keep theirs."
-    older = runs["rows"][: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
-    went_well = (row for row in older if row["verdict"] in WELL and row.get("job") != PROOFS)
-    removed = [row["html"] for row in went_well if row.get("html") and job in ("", row.get("job"))]
+    older = runs.rows[: -min(max(keep, MARKS_SHOWN), PAGE)] if keep else []
+    went_well = (row for row in older if row.verdict in WELL and row.job != PROOFS)
+    removed = [row.html for row in went_well if row.html and job in ("", row.job)]
     if not removed:
         return runs, []
     names = {*removed}
-    rows = [{**row, "html": ""} if row.get("html") in names else row for row in runs["rows"]]
-    return {**runs, "rows": rows}, removed
+    return replace(runs, rows=[replace(row, html="") if row.html in names else row for row in runs.rows]), removed
 
 # %% ../../notebooks/09_runs/08_index.ipynb #d6585dfd
-def pages_of(
-    runs: dict[str, Any],  # closed, rows
-) -> dict[int, list[dict[str, Any]]]:  # page → its rows, of all pages that are not closed
-    "A table's runs by page; page 0 holds the newest."
-    older = runs["rows"][:-PAGE]
-    numbered = enumerate(range(0, len(older), PAGE), runs["closed"] + 1)
-    return {0: runs["rows"][-PAGE:], **{number: older[begin : begin + PAGE] for number, begin in numbered}}
+def pages_of(runs: TableRuns) -> dict[int, list[RunRow]]:
+    "The rows of each page of a table that is not closed; page 0 holds the newest."
+    older = runs.rows[:-PAGE]
+    numbered = enumerate(range(0, len(older), PAGE), runs.closed + 1)
+    return {0: runs.rows[-PAGE:], **{number: older[begin : begin + PAGE] for number, begin in numbered}}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #2161c99b
 def without_closed(
-    runs: dict[str, Any],  # the runs now
-    written: dict[str, Any],  # the runs when the pages were written
-) -> dict[str, Any]:
+    runs: TableRuns,  # the runs now
+    written: TableRuns,  # the runs when the pages were written
+) -> TableRuns:
     """A table's runs without those of full older pages, unless these pages have changed meanwhile.
 
     A full older page is closed: it changes no more, so that the file does not grow with every run."""
-    count = max(0, len(written["rows"]) - PAGE) // PAGE
-    if runs["closed"] != written["closed"] or runs["rows"][: count * PAGE] != written["rows"][: count * PAGE]:
+    count = max(0, len(written.rows) - PAGE) // PAGE
+    if runs.closed != written.closed or runs.rows[: count * PAGE] != written.rows[: count * PAGE]:
         return runs
-    return {**runs, "closed": runs["closed"] + count, "rows": runs["rows"][count * PAGE :]}
+    return replace(runs, closed=runs.closed + count, rows=runs.rows[count * PAGE :])
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-024
 MARKS_SHOWN = 12  # runs of a table
@@ -195,72 +195,115 @@ PASSES = 400  # that the charts of the front page show
 PASS = "pass"  # the job of the line that a pass leaves; it has a page, and no notebook
 PROOFS = "reconcile"  # the job of runs that load nothing, so a pass does not count them
 
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a33
+@dataclass
+class PassTotal(RunRow):
+    "A pass as one run: the sum of its runs, with the largest lag."
 
-def _added(total: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    runs: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        "Empty before the first run; without end and verdict until the pass has ended."
+        ended = ("end", "verdict") if self.end else ()
+        return {name: getattr(self, name) for name in ("rows", "lag", "runs", "bytes", *ended)} if self.runs else {}
+
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a34
+def _added(total: PassTotal, row: RunRow) -> PassTotal:
     "The total of a pass with one more run."
-    lags = [part["lag"] for part in (total, row) if part.get("lag") is not None]
-    rows = {name: total.get("rows", {}).get(name, 0) + row.get("rows", {}).get(name, 0) for name in OPERATIONS}
-    sums = {name: total.get(name, 0) + count for name, count in (("runs", 1), ("bytes", row.get("bytes", 0)))}
-    return {"rows": rows, "lag": max(lags, default=None), **sums}
+    lags = [part.lag for part in (total, row) if part.lag is not None]
+    rows = {name: total.rows.get(name, 0) + row.rows.get(name, 0) for name in OPERATIONS}
+    return PassTotal(rows=rows, lag=max(lags, default=None), runs=total.runs + 1, bytes=total.bytes + row.bytes)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
-def _add_line(index: dict[str, Any], line: dict[str, Any]) -> None:
+def _add_line(index: RunIndex, line: LoggedRun) -> None:
     "Add a line to the front page's file."
-    row, is_pass = run_row(line), line.get("job") == PASS and not (line.get("html") and line.get("notebook"))
-    if is_pass:
-        index["last_pass"] = {name: line.get(name) for name in ("start", "end", "words", "cause", "html")}
-        if index["open"]:
-            done = {**index["open"], "end": line["end"], "verdict": line["verdict"]}
-            index["passes"], index["open"] = [*index["passes"], done][-PASSES:], {}
-    elif line.get("table") and line.get("job") != PROOFS:
-        index["open"] = _added(index["open"], row)
-    if _is_idle(line):
-        index["idle"] += 1
+    row = run_row(line)
+    if line.job == PASS and not (line.html and line.notebook):
+        facts = {"start": row.start, "end": row.end, "words": line.words, "cause": line.cause, "html": line.html}
+        index.last_pass = LoggedRun.from_json(facts)
+        if index.open.runs:
+            done = replace(index.open, end=row.end, verdict=row.verdict)
+            index.passes, index.open = [*index.passes, done][-PASSES:], PassTotal()
+    elif line.table and line.job != PROOFS:
+        index.open = _added(index.open, row)
+    if line.is_idle:
+        index.idle += 1
         return
-    entry = index["tables"].setdefault(line.get("table") or "", {"runs": 0, "marks": [], "last": {}})
-    if row.get("run") not in [mark["run"] for mark in entry["marks"]]:
-        brief = {**row, "words": row.get("words", "")[:100]}
-        mark = {name: brief.get(name, "") for name in ("run", "job", "start", "verdict", "words", "html")}
-        entry["runs"], entry["marks"] = entry["runs"] + 1, [*entry["marks"], mark][-MARKS_SHOWN:]
-        entry["last"][row.get("job")] = row
+    entry = index.tables.setdefault(line.table or "", TableEntry())
+    # Of lines without an id each is another run.
+    if not row.run or row.run not in [mark.run for mark in entry.marks]:
+        facts = {name: getattr(row, name) for name in ("run", "job", "start", "verdict", "words", "html")}
+        mark = LoggedRun.from_json({**facts, "words": row.words[:100]})
+        entry.runs, entry.marks = entry.runs + 1, [*entry.marks, mark][-MARKS_SHOWN:]
+        entry.last[row.job or "null"] = row  # the key of a line without a job, as JSON has it
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-025
-def _new_index() -> dict[str, Any]:
-    "A front page's file before the first line, with a new name for the run log."
-    empty = {"tables": {}, "passes": [], "open": {}, "idle": 0, "last_pass": None, "charts": ""}
-    return {"ledger": secrets.token_hex(4), "upto": [1, 0, ""], **empty}
+@dataclass
+class TableEntry(Facts):
+    "A table on the front page."
+
+    runs: int = 0
+    marks: list[LoggedRun] = field(default_factory=list)  # the newest runs, without numbers
+    last: dict[str, RunRow] = field(default_factory=dict)  # the newest run of each job
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        marks = [LoggedRun.from_json(mark) for mark in facts["marks"]]
+        return cls(facts["runs"], marks, {job: RunRow.from_json(row) for job, row in facts["last"].items()})
+
+# %% ../../notebooks/09_runs/08_index.ipynb #5d0e7a35
+@dataclass
+class RunIndex(Facts):
+    "The front page's file; a new one has a new name for the run log."
+
+    ledger: str = field(default_factory=lambda: secrets.token_hex(4))  # name of the run log
+    upto: LogOffset = LogOffset()  # how far it has followed that
+    tables: dict[str, TableEntry] = field(default_factory=dict)  # "" for runs about no single table
+    passes: list[PassTotal] = field(default_factory=list)
+    open: PassTotal = field(default_factory=PassTotal)  # runs after the newest pass
+    idle: int = 0  # passes that found nothing to do
+    last_pass: LoggedRun | None = None  # times, words, cause and page
+    charts: str = ""  # HTML
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        members = {
+            "upto": LogOffset(*facts["upto"]),
+            "tables": {table: TableEntry.from_json(entry) for table, entry in facts["tables"].items()},
+            "passes": [PassTotal.from_json(total) for total in facts["passes"]],
+            "open": PassTotal.from_json(facts["open"]),
+            "last_pass": facts["last_pass"] and LoggedRun.from_json(facts["last_pass"]),
+        }
+        return super().from_json({**facts, **members})
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "upto": astuple(self.upto)}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #a55f65fb
-def _index_in(content: bytes) -> dict[str, Any] | None:
+def _index_in(content: bytes) -> RunIndex | None:
     "The front page's file in the content; None where it is not one."
-    try:
-        value = json.loads(content)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) and _new_index().keys() <= value.keys() else None
+    value = _parsed(content)
+    return RunIndex.from_json(value) if value.keys() >= {*RunIndex.__match_args__} else None
 
 # %% ../../notebooks/09_runs/08_index.ipynb #6fc2e68d
-def index_of(
-    run_store: RunStore,
-) -> dict[str, Any]:  # a new one where there is none
-    "The content of the front page's file."
-    return _index_in(run_store.get(INDEX)) or _new_index()
+def index_of(run_store: RunStore) -> RunIndex:
+    "The content of the front page's file; a new one where there is none."
+    return _index_in(run_store.get(INDEX)) or RunIndex()
 
 # %% ../../notebooks/09_runs/08_index.ipynb #3320e970
-_Draw = Callable[[list[dict[str, Any]], str], str]  # charts of runs, as HTML; the second is where those of before are
+_Draw = Callable[[list[PassTotal], str], str]  # charts of passes, as HTML; the second is where those of before are
 
 
-def _add_lines(index: dict[str, Any], reading: LogLines, draw: _Draw) -> dict[str, Any]:
-    "The front page's file with the missing lines; draw charts where passes have done something."
-    passes = index["passes"]
+def _add_lines(index: RunIndex, reading: LogLines, draw: _Draw) -> None:
+    "Add the missing lines to the front page's file; draw charts where passes have done something."
+    passes = index.passes
     for line in reading.lines:
-        if line.end > _upto(index):
+        if line.end > index.upto.at:
             _add_line(index, line.run)
     # A pass that has ended makes another list of them.
-    if index["passes"] != passes:
-        index["charts"] = draw(index["passes"], index["charts"])
-    end = reading.end
-    return {**index, "upto": [*end.at, end.before]}
+    if index.passes != passes:
+        index.charts = draw(index.passes, index.charts)
+    index.upto = reading.end
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-027
 @dataclass
@@ -268,7 +311,7 @@ class _LogNews:
     "The new lines of a run log, and all lines for files that are missing, torn or behind."
 
     run_store: RunStore
-    index: dict[str, Any]  # as it was before
+    index: RunIndex  # as it was before
     reading: LogLines
 
     @cached_property
@@ -284,18 +327,18 @@ class _LogNews:
 
     def of(self, table: str, upto: tuple[int, int]) -> LogLines:
         "Lines of a table, from an offset or earlier."
-        has_all = upto >= self.reading.start.at or table not in self.index["tables"]
+        has_all = upto >= self.reading.start.at or table not in self.index.tables
         readings = self.new if has_all else self.whole
         return readings.get(table) or replace(self.reading, lines=[])
 
 # %% ../../notebooks/09_runs/08_index.ipynb #5b58f982
 def _by_table(reading: LogLines) -> dict[str, LogLines]:
     "The lines of each table, without those of passes that found nothing to do."
-    readings: dict[str, LogLines] = {}
+    lines: dict[str, list[LogLine]] = {}
     for line in reading.lines:
-        if not _is_idle(line.run):
-            readings.setdefault(line.run.get("table") or "", replace(reading, lines=[])).lines.append(line)
-    return readings
+        if not line.run.is_idle:
+            lines.setdefault(line.run.table or "", []).append(line)
+    return {table: replace(reading, lines=of_table) for table, of_table in lines.items()}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-028
 def _read_news(
@@ -303,37 +346,36 @@ def _read_news(
     afresh: bool = False,  # rebuild everything
 ) -> _LogNews:
     "The lines that pages do not show yet. An unknown run log is read from its first line."
-    index, fresh = _index_in(run_store.get(INDEX)), _new_index()
-    reading = read_on(run_store, LogOffset(*index["upto"])) if index and not afresh else None
+    index, fresh = _index_in(run_store.get(INDEX)), RunIndex()
+    reading = read_on(run_store, index.upto) if index and not afresh else None
 
     def begin(before: bytes) -> bytes | None:
         stored = _index_in(before)
-        is_another = stored and index and stored["ledger"] != index["ledger"]
+        is_another = stored and index and stored.ledger != index.ledger
         return None if is_another or stored and not index else _encoded(fresh)
 
     if index is None or reading is None:
         run_store.revise(INDEX, begin)
         index = index_of(run_store)
-        reading = read_on(run_store, LogOffset(*index["upto"])) or LogLines(LogOffset(), [], LogOffset())
+        reading = read_on(run_store, index.upto) or LogLines(LogOffset(), [], LogOffset())
     return _LogNews(run_store, index, reading)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #5fdcf5b2
 def indexed_table(
     run_store: RunStore,
-    index: dict[str, Any],
+    index: RunIndex,
     table: str,
     content: bytes | None = None,  # of its file; None: read it
-) -> dict[str, Any]:  # run_log, upto, closed, rows
+) -> TableRuns:
     "A table's runs; none where there is no file for this run log."
-    run_log, empty = index["ledger"], {"upto": [1, 0], "closed": 0, "rows": []}
-    content = run_store.get(file_of(table, kind="json")) if content is None else content
-    return _parsed(content, run_log) or {"ledger": run_log, **empty}
+    value = _parsed(run_store.get(file_of(table, kind="json")) if content is None else content)
+    return TableRuns.from_json(value) if value.get("ledger") == index.ledger else TableRuns(index.ledger)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-030
 class _Grown(NamedTuple):
     "What adding new lines to a table's file did."
 
-    runs: dict[str, Any]  # its new content
+    runs: TableRuns  # its new content
     removed: list[str]  # names of the reports that go
     has_grown: bool
 
@@ -344,9 +386,9 @@ def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
 
     def edit(before: bytes) -> bytes | None:
         runs = indexed_table(log_news.run_store, log_news.index, table, before)
-        grown = with_lines(runs, log_news.of(table, _upto(runs)))
-        if not runs["rows"] and len(grown["rows"]) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
-            grown = _without_removed(log_news.run_store, grown)
+        grown = with_lines(runs, log_news.of(table, runs.upto))
+        if not runs.rows and len(grown.rows) > MARKS_SHOWN:  # made anew from the run log, which forgets nothing
+            _forget_removed(log_news.run_store, grown)
         # Of runs about no single table only passes come in numbers.
         shortened, removed = without_reports(grown, keep, "" if table else PASS)
         results.append(_Grown(shortened, removed, shortened is not runs))
@@ -356,12 +398,12 @@ def _grow(log_news: _LogNews, table: str, keep: int) -> _Grown:
     return results[-1]
 
 # %% ../../notebooks/09_runs/08_index.ipynb #1c2c2aa4
-def _without_removed(run_store: RunStore, runs: dict[str, Any]) -> dict[str, Any]:
-    "A table's runs, those whose report is gone without it."
-    folders = {row["html"].rpartition("/")[0] for row in runs["rows"] if row.get("html")}
+def _forget_removed(run_store: RunStore, runs: TableRuns) -> None:
+    "Take the report from those of a table's runs whose report is gone."
+    folders = {row.html.rpartition("/")[0] for row in runs.rows if row.html}
     present = {name for folder in folders for name, _ in run_store.names(f"{folder}/")}
-    rows = [{**row, "html": ""} if row.get("html", "") not in present else row for row in runs["rows"]]
-    return {**runs, "rows": rows}
+    for row in runs.rows:
+        row.html = row.html if row.html in present else ""
 
 # %% ../../notebooks/09_runs/08_index.ipynb #530891fa
 def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
@@ -369,30 +411,27 @@ def _remove(run_store: RunStore, reports: Sequence[str]) -> None:
     run_store.remove(name for report in reports for name in (f"{report.removesuffix('.html')}.ipynb", report))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #c36fe258
-def _close(log_news: _LogNews, table: str, written: dict[str, Any]) -> None:
+def _close(log_news: _LogNews, table: str, written: TableRuns) -> None:
     "Drop the rows of full older pages."
 
     def edit(before: bytes) -> bytes | None:
         runs = indexed_table(log_news.run_store, log_news.index, table, before)
         remaining = without_closed(runs, written)
-        return None if remaining["closed"] == runs["closed"] else _encoded(remaining)
+        return None if remaining.closed == runs.closed else _encoded(remaining)
 
-    if len(written["rows"]) >= 2 * PAGE:
+    if len(written.rows) >= 2 * PAGE:
         log_news.run_store.revise(file_of(table, kind="json"), edit)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #e849769a
-def _incomplete(
-    run_store: RunStore,
-    index: dict[str, Any],
-) -> set[str]:
+def _incomplete(run_store: RunStore, index: RunIndex) -> set[str]:
     "Tables whose file or page is gone, by one listing."
     present = {name for name, size in run_store.names("tables/") if size}
-    return {table for table in index["tables"] if not {file_of(table), file_of(table, kind="json")} <= present}
+    return {table for table in index.tables if not {file_of(table), file_of(table, kind="json")} <= present}
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-032
 def bring_up_to_date(
     runs: Path | str | RunStore,  # where runs are kept
-    write: Callable[[RunStore, dict[str, Any], str], None],  # writes the pages of a table: run store, index, its name
+    write: Callable[[RunStore, RunIndex, str], None],  # writes the pages of a table: run store, index, its name
     draw: _Draw,
     afresh: bool = False,  # rebuild everything
     keep: int = 0,  # newest runs of a table whose reports stay even if they went well; 0: all
@@ -413,10 +452,11 @@ def bring_up_to_date(
         spent += time.monotonic() - begun if grown.has_grown else 0.0
 
     def edit(before: bytes) -> bytes | None:
-        stored = _parsed(before, log_news.index["ledger"])
-        if stored is None or log_news.reading.end.at <= _upto(stored):
+        stored = _index_in(before)
+        if not stored or stored.ledger != log_news.index.ledger or log_news.reading.end.at <= stored.upto.at:
             return None
-        return _encoded(_add_lines(stored, log_news.reading, draw))
+        _add_lines(stored, log_news.reading, draw)
+        return _encoded(stored)
 
     run_store.revise(INDEX, edit)
     return tables

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from getpass import getuser
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from socket import gethostname
-from typing import Any, cast
+from typing import Any, ClassVar, Self, cast
 from urllib.parse import quote
 
 from ..errors import RunStoreError, Verdict, escaped
@@ -25,9 +26,9 @@ from ..landing.files import for_shell
 from .store import BucketRunStore, RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'from_json', 'value_words', 'table_html', 'record', 'keys_first', 'records',
-           'Run', 'iso', 'path_name', 'started_by', 'new_run', 'run_log_line', 'read_lines', 'end_of_run', 'RunLog',
-           'store_line', 'stored_run', 'run_log_lines', 'rebuild']
+__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'end_of_run', 'from_json', 'value_words', 'table_html', 'record', 'keys_first',
+           'records', 'Run', 'iso', 'path_name', 'started_by', 'new_run', 'Facts', 'LoggedRun', 'run_log_line',
+           'read_lines', 'RunLog', 'store_line', 'stored_run', 'run_log_lines', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
 RECORD = "application/vnd.dmscdc.record+json"
@@ -247,32 +248,88 @@ def new_run(
         by=by,
     )
 
+# %% ../../notebooks/09_runs/02_log.ipynb #5d0e7a11
+class Facts:
+    "Of a dataclass whose fields are written as JSON, in their order."
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        "Facts of any version: what is null or missing is empty, and what this version does not know is left out."
+        names = cls.__dataclass_fields__
+        return cls(**{name: value for name, value in facts.items() if value is not None and name in names})
+
+    def to_json(self) -> dict[str, Any]:
+        "As they are written; a member may have this method too."
+        return vars(self)
+
+# %% ../../notebooks/09_runs/02_log.ipynb #5d0e7a14
+@dataclass(frozen=True)
+class LoggedRun(Facts):
+    "A line of the run log: a run that has ended."
+
+    run: str = ""  # id
+    job: str = ""
+    table: str | None = None
+    start: str = ""
+    end: str = ""
+    verdict: str = ""  # a `Verdict`, or a word of another version
+    words: str = ""
+    cause: str = ""
+    command: str = ""
+    by: str = ""
+    rows: dict[str, int] = field(default_factory=dict)  # what became of the rows that were read
+    files: int = 0
+    bytes_written: int = 0
+    lag: float | None = None  # seconds
+    notebook: str = ""  # below the runs; "" for a pass
+    html: str = ""  # "" for a pass that found nothing to do
+    _line: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # as it was read
+
+    @property
+    def is_idle(self) -> bool:
+        "A pass that found nothing to do; such passes are only counted."
+        return self.verdict == Verdict.NOTHING and not self.html
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        "A line of any version."
+        run = cls.__new__(cls)  # without `__init__`, which takes as long as to parse the line
+        known = {name: value for name, value in facts.items() if value is not None and name in _EMPTY}
+        vars(run).update({**_EMPTY, **known, "_line": facts})
+        return run
+
+    def to_json(self) -> dict[str, Any]:
+        "The line as it is written; one that was read stays as it was."
+        return self._line or {name: getattr(self, name) for name in self.__match_args__}
+
+
+_EMPTY = vars(LoggedRun())
+
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-034
 def run_log_line(
     run: Run,  # a finished run
     runs: Path | str,  # the folder of runs
-) -> dict[str, Any]:  # plain values, small
+) -> LoggedRun:
     "The facts of a run for the run log; the notebook's metadata keeps them too, to rebuild the log."
     processed = run.records.get("processed") or {}
     names = ("job", "table", "start", "end", "verdict", "words", "cause", "command", "by")
     places = {"notebook": run.notebook, "html": run.html}
-    numbers = {
-        "rows": processed.get("rows") or {},
-        "files": len(processed.get("files") or ()),
-        "bytes_written": (processed.get("lake") or {}).get("bytes_written") or 0,
-        "lag": processed.get("lag"),
-    }
-    return {
-        "run": run.id,
+    return LoggedRun(
+        run.id,
         **{name: getattr(run, name) for name in names},
-        **numbers,
+        rows=processed.get("rows") or {},
+        files=len(processed.get("files") or ()),
+        bytes_written=(processed.get("lake") or {}).get("bytes_written") or 0,
+        lag=processed.get("lag"),
         **{name: os.path.relpath(path, runs).replace(os.sep, "/") for name, path in places.items()},
-    }
+    )
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-039
 def read_lines(
     content: bytes,  # of a run log, possibly beginning or ending inside a line
-) -> list[dict[str, Any]]:  # the lines that can be read
+) -> list[LoggedRun]:  # the lines that can be read
     "The JSON objects in the lines; torn lines are skipped."
     lines = []
     for line in content.splitlines():
@@ -281,20 +338,16 @@ def read_lines(
         except ValueError:
             continue
         if isinstance(value, dict):
-            lines.append(value)
+            lines.append(LoggedRun.from_json(value))
     return lines
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-041
-def _as_line(line: dict[str, Any]) -> bytes:
+def _as_line(line: LoggedRun) -> bytes:
     "A line as it is written to the file, line break included."
-    return json.dumps(line).encode() + b"\n"
+    return json.dumps(line.to_json()).encode() + b"\n"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #d1a7e25a
-def end_of_run(
-    line: dict[str, Any],  # of the run log
-) -> tuple[str, str]:
-    "When a run ended, as a sort key."
-    return line.get("end") or "", line.get("run") or ""
+end_of_run = attrgetter("end", "run")  # when a run ended, as a sort key
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-043
 class RunLog:
@@ -304,30 +357,30 @@ class RunLog:
         self.run_store = open_run_store(runs)
         self.path = self.run_store.where("ledger.jsonl")
 
-    def append(self, line: dict[str, Any]) -> None:
+    def append(self, line: LoggedRun) -> None:
         "Add a line. Raises `RunStoreError`."
         self.run_store.append(_as_line(line))
 
-    def lines(self, newest: int | None = None) -> list[dict[str, Any]]:
+    def lines(self, newest: int | None = None) -> list[LoggedRun]:
         "All lines, oldest first; with `newest`, only those in that many bytes from the end."
         lines = read_lines(b"".join(reversed(list(self.run_store.parts(newest)))))
         return sorted(lines, key=end_of_run) if self.run_store.is_remote else lines
 
-    def newest_first(self) -> Iterator[dict[str, Any]]:
+    def newest_first(self) -> Iterator[LoggedRun]:
         "All lines, the newest first; parts of a file and pieces of a bucket are read only as needed."
         for part in self.run_store.parts():
             lines = read_lines(part)
             yield from reversed(sorted(lines, key=end_of_run) if self.run_store.is_remote else lines)
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-048
-def _upload(line: dict[str, Any], run_store: BucketRunStore) -> None:
+def _upload(line: LoggedRun, run_store: BucketRunStore) -> None:
     "Upload notebook and page of a run to the bucket."
-    for name in (line["notebook"], line["html"]):
+    for name in (line.notebook, line.html):
         run_store.put(name, (run_store.home / name).read_bytes())
 
 # %% ../../notebooks/09_runs/02_log.ipynb #9a291d99
 def store_line(
-    line: dict[str, Any],  # of a finished run, whose notebook and page lie at the run store's home
+    line: LoggedRun,  # of a finished run, whose notebook and page lie at the run store's home
     run_store: RunStore,
 ) -> str:  # why it could not be, and where the run lies; "" where all went well
     "Bring a run to its place."
@@ -336,11 +389,11 @@ def store_line(
             _upload(line, cast(BucketRunStore, run_store))
         RunLog(run_store).append(line)
     except RunStoreError as error:
-        notebook = run_store.home / line["notebook"]
+        notebook = run_store.home / line.notebook
         return f"Its report could not be kept: {error}. It lies in {notebook}; the next pass on this machine sends it"
     if run_store.is_remote:
-        (run_store.home / line["notebook"]).unlink()  # first: a notebook without a page is a lost run
-        (run_store.home / line["html"]).unlink()
+        (run_store.home / line.notebook).unlink()  # first: a notebook without a page is a lost run
+        (run_store.home / line.html).unlink()
     return ""
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-050
@@ -353,12 +406,12 @@ def stored_run(
     if failure := store_line(line, run_store):
         verdict = run.verdict if run.exit_code else Verdict.ATTENTION
         return replace(run, verdict=verdict, words=f"{run.words}. {failure}")
-    return replace(run, notebook=run_store.where(line["notebook"]), html=run_store.where(line["html"]))
+    return replace(run, notebook=run_store.where(line.notebook), html=run_store.where(line.html))
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-053
 def run_log_lines(
     notebooks: Iterable[Path],  # executed notebooks
-) -> list[dict[str, Any]]:  # run log lines; a notebook that is torn or not finished has none
+) -> list[LoggedRun]:  # a notebook that is torn or not finished has none
     "The run log lines in the metadata of finished notebooks."
     lines = []
     for path in notebooks:
@@ -367,7 +420,7 @@ def run_log_lines(
         except (ValueError, KeyError):
             continue
         if facts:
-            lines.append(facts)
+            lines.append(LoggedRun.from_json(facts))
     return lines
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-054
@@ -383,7 +436,7 @@ def rebuild(
     with path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        without_notebook = [line for line in read_lines(file.read()) if not line.get("notebook")]
+        without_notebook = [line for line in read_lines(file.read()) if not line.notebook]
         rebuilt = run_log_lines(Path(runs).glob("*/**/*.ipynb"))
         lines = sorted(without_notebook + rebuilt, key=end_of_run)
         file.truncate(0)

@@ -10,8 +10,10 @@ import math
 import re
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,19 @@ from .. import __version__
 from ..errors import NOT_DONE, TROUBLE, WELL, Verdict
 from ..landing.advice import Advice
 from ..landing.files import TableRef, for_shell
-from .charts import charts_mark, charts_of
-from .index import MARKS_SHOWN, PAGE, bring_up_to_date, index_of, indexed_table, pages_of
+from .charts import RunRow, charts_mark, charts_of
+from dmscdc.runs.index import (
+    MARKS_SHOWN,
+    PAGE,
+    RunIndex,
+    TableEntry,
+    TableRuns,
+    bring_up_to_date,
+    index_of,
+    indexed_table,
+    pages_of,
+)
+from .log import LoggedRun
 from .report import LOADS, file_of, render, took
 from .store import RunStore, open_run_store
 
@@ -73,23 +86,17 @@ def _rank(
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #ac19612b
 def _verdicts_of(
-    rows: list[dict[str, Any]],  # with a `verdict`
+    verdicts: Iterable[str],
 ) -> dict[str, int]:  # verdict → how many, the worst first
     "The choices of the filter."
-    counts = Counter(row["verdict"] for row in rows)
+    counts = Counter(verdicts)
     return {verdict: counts[verdict] for verdict in sorted(counts, key=_rank)}
 
-# %% ../../notebooks/09_runs/09_pages.ipynb #40ca7440
-def _shown(row: dict[str, Any], table: str, room: int) -> dict[str, Any]:
-    "A run as the page of its table shows it."
-    words = fitting(unnamed(row.get("words", ""), table), room)
-    return {"rows": {}, **row, "said": words, "took": took(row["start"], row["end"])}
-
 # %% ../../notebooks/09_runs/09_pages.ipynb #df4eee80
-def _older(table: str, runs: dict[str, Any], number: int) -> list[dict[str, Any]]:
+def _older(table: str, runs: TableRuns, number: int) -> list[dict[str, Any]]:
     "The other pages of a table, the newest first; an older page knows only the one before it."
     ends = {page: len(rows) for page, rows in pages_of(runs).items() if page}
-    ends |= dict.fromkeys(range(1, runs["closed"] + 1), PAGE)
+    ends |= dict.fromkeys(range(1, runs.closed + 1), PAGE)
     numbers = sorted(ends, reverse=True) if not number else [number - 1] if number > 1 else []
     before = {page: (page - 1) * PAGE for page in numbers}
     return [
@@ -98,23 +105,17 @@ def _older(table: str, runs: dict[str, Any], number: int) -> list[dict[str, Any]
     ]
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-017
-def _mark_of(
-    runs: dict[str, Any],  # of the run index
-    number: int,  # of a page
-) -> str:  # the same where the page would show the same
+def _mark_of(runs: TableRuns, number: int) -> str:
     "What a page shows: the newest one all runs up to a place in the run log, an older one its own."
     rows = pages_of(runs)[number]
-    facts = runs["upto"] if not number else [number, len(rows), rows[0].get("run"), rows[-1].get("run"), _whole(rows)]
-    return "-".join(map(str, [__version__, runs["ledger"], *facts]))
-
-# %% ../../notebooks/09_runs/09_pages.ipynb #cell-018
-def _whole(rows: list[dict[str, Any]]) -> int:
-    "How many of the runs have a report."
-    return sum(bool(row.get("html")) for row in rows)
+    # An older page changes where a run of it loses its report.
+    reports = sum(bool(row.html) for row in rows)
+    facts = runs.upto if not number else [number, len(rows), rows[0].run, rows[-1].run, reports]
+    return "-".join(map(str, [__version__, runs.ledger, *facts]))
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #8a61ff21
 def _drawn(
-    rows: list[dict[str, Any]],  # runs of a table, or passes
+    rows: Sequence[RunRow],  # runs of a table, or passes
     before: str = "",  # the page as it was
 ) -> Markup:
     """Charts, from the second run on: one point says nothing that the numbers do not.
@@ -130,7 +131,7 @@ def _drawn(
 # %% ../../notebooks/09_runs/09_pages.ipynb #77a32ae6
 def table_page(
     table: str,  # "" for runs about no single table
-    runs: dict[str, Any],  # of the run index
+    runs: TableRuns,
     number: int = 0,  # of the page; 0 is the newest
     now: datetime | None = None,  # when; UTC
     before: str = "",  # the page as it was
@@ -139,19 +140,21 @@ def table_page(
     rows = pages_of(runs)[number][::-1]
     values = {
         "title": table or "Runs about no single table",
+        "took": [took(row.start, row.end) for row in rows],
         "mark": _mark_of(runs, number),
-        "total": runs["closed"] * PAGE + len(runs["rows"]),
-        "charts": _drawn(runs["rows"], before) if table and not number else "",
-        "chips": _verdicts_of(rows),
+        "total": runs.closed * PAGE + len(runs.rows),
+        "charts": _drawn(runs.rows, before) if table and not number else "",
+        "chips": _verdicts_of(row.verdict for row in rows),
         "older": _older(table, runs, number),
-        "proof": next((row for row in rows if row.get("job") == "reconcile"), None),
+        "proof": next((row for row in rows if row.job == "reconcile"), None),
         "newest": file_of(table),
         "top": "../../" if number else "../",
         "now": (now or datetime.now(timezone.utc)).isoformat(),
         **_own_script(),
     }
     for room in SAID:
-        page = render("table.html", number=number, rows=[_shown(row, table, room) for row in rows], **values)
+        said = [fitting(unnamed(row.words, table), room) for row in rows]
+        page = render("table.html", number=number, rows=rows, said=said, **values)
         if len(page.encode()) <= LIMIT:
             break
     return page
@@ -159,7 +162,7 @@ def table_page(
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-019
 def write_table_pages(
     run_store: RunStore,
-    index: dict[str, Any],  # of the run index
+    index: RunIndex,
     table: str,
 ) -> None:
     "Write the pages of a table that are not closed, from what its file says at that moment."
@@ -197,46 +200,36 @@ def first_sentence(
     return f"{head}." if stop else words
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #49b575f8
-UNKNOWN: dict[str, Any] = {"runs": 0, "marks": [], "last": {}}
+UNKNOWN = TableEntry()  # of a table that never ran
 
 
-def _is_overtaken(row: dict[str, Any]) -> bool:
+def _is_overtaken(row: RunRow) -> bool:
     "Whether a run is a failed load; that is overtaken once the plan has nothing to do."
-    return row.get("job") == LOADS and row["verdict"] in (*NOT_DONE, Verdict.BUSY)
+    return row.job == LOADS and row.verdict in (*NOT_DONE, Verdict.BUSY)
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #adad672d
-def _last_word(
-    entry: dict[str, Any],  # of the table, in the run index
-    is_done: bool = False,  # there is nothing to load now
-) -> dict[str, Any]:  # a run; empty where there is none
-    "The run that gives a table's status: the worst among the newest runs of each job."
-    rows = [row for row in entry["last"].values() if not (is_done and _is_overtaken(row))]
-    newest_first = sorted(rows, key=lambda row: row["end"], reverse=True)
-    return min(newest_first, key=lambda row: _rank(row["verdict"]), default={})
+def _last_word(entry: TableEntry, is_done: bool = False) -> RunRow:
+    "The run that gives a table's status: the worst among the newest of each job; an empty one where none ran."
+    # Where there is nothing to load now, a load that has failed says nothing any more.
+    rows = [row for row in entry.last.values() if not (is_done and _is_overtaken(row))]
+    newest_first = sorted(rows, key=lambda row: row.end, reverse=True)
+    return min(newest_first, key=lambda row: _rank(row.verdict), default=RunRow())
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #17f1c697
-def _volume_of(
-    entry: dict[str, Any],  # of the table, in the run index
-) -> dict[str, Any] | None:
+def _volume_of(entry: TableEntry) -> dict[str, int] | None:
     "Rows and bytes of the newest run that had any."
-    ran = sorted((row for row in entry["last"].values() if row.get("rows", {}).get("read")), key=lambda row: row["end"])
-    return {"rows": ran[-1]["rows"]["read"], "bytes": ran[-1].get("bytes", 0)} if ran else None
+    ran = sorted((row for row in entry.last.values() if row.rows.get("read")), key=lambda row: row.end)
+    return {"rows": ran[-1].rows["read"], "bytes": ran[-1].bytes} if ran else None
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #0f8fabe9
 def _lag_until(
-    entry: dict[str, Any],  # of the table, in the run index
+    entry: TableEntry,
     now: str,  # ISO 8601
 ) -> float | None:  # seconds; None where no run reported one
     "The time since the newest change file in the lake was closed, by the newest run that reported a lag."
-    reported = [row for row in entry["last"].values() if row.get("lag") is not None]
-    newest = max(reported, key=lambda row: row["end"], default=None)
-    return newest and newest["lag"] + took(newest["end"], now)
-
-# %% ../../notebooks/09_runs/09_pages.ipynb #3596a8b8
-def _seen(entry: dict[str, Any], table: str) -> dict[str, Any]:
-    "What a table's line shows from the run index."
-    page = file_of(table) if entry["runs"] else ""
-    return {"marks": entry["marks"], "runs": entry["runs"], "page": page, "volume": _volume_of(entry)}
+    lags = [(row.end, row.lag) for row in entry.last.values() if row.lag is not None]
+    end, lag = max(lags, key=itemgetter(0), default=("", None))
+    return None if lag is None else lag + took(end, now)
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #1b2ea4b5
 def name_parts(
@@ -252,26 +245,26 @@ def name_parts(
 # %% ../../notebooks/09_runs/09_pages.ipynb #b5fdc3e3
 def _evidence(
     proof: dict[str, Any],  # as the state keeps it
-    entry: dict[str, Any],  # of the table, in the run index
+    entry: TableEntry,
     table: str,
 ) -> str:  # "" where nothing was compared
     "The report of the comparison that a mark of proof speaks of; of an old one the table's page, which leads to it."
     run = proof.get("run")
-    rows = (*entry["last"].values(), *entry["marks"])
-    reports = (row["html"] for row in rows if row.get("run") == run and row.get("html"))
+    rows: tuple[RunRow | LoggedRun, ...] = (*entry.last.values(), *entry.marks)
+    reports = (row.html for row in rows if row.run == run and row.html)
     return next(reports, file_of(table)) if run else ""
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #84665dcd
 def table_line(
     status: dict[str, Any],  # of the table: its name under `table`, and what is known of the rest
-    entry: dict[str, Any],  # of it, in the run index
+    entry: TableEntry,  # of it
     runs: Path | str | RunStore,  # where runs are kept
 ) -> dict[str, Any]:  # what the page shows
     "One line of the page. If the status has no words, those of the runs are used."
     newest, state = _last_word(entry, status.get("verdict") == Verdict.NOTHING), str(status.get("state") or "")
     waits = state if state in _STATES else "waiting" if state.startswith("wait") else ""
     has_a_word = status.get("words") or status.get("verdict") not in (None, "", Verdict.NOTHING)
-    word = status if has_a_word else newest
+    word = status if has_a_word else newest.to_json()
     if status.get("waits") and word.get("verdict") in (None, *WELL):
         word = {"verdict": "waiting", "words": f"waits: {status['waits']}"}
     schema, name = name_parts(status["table"])
@@ -285,10 +278,13 @@ def table_line(
         "verdict": word.get("verdict") or (waits and Verdict.WAITING) or Verdict.NOTHING,
         "words": words,
         "brief": first_sentence(words),
-        "report": below(status.get("report"), runs) or newest.get("html"),
-        "again": newest.get("command"),
+        "report": below(status.get("report"), runs) or newest.html,
+        "again": newest.command,
         "evidence": _evidence(status.get("proof") or {}, entry, status["table"]),
-        **_seen(entry, status["table"]),
+        "marks": entry.marks,
+        "runs": entry.runs,
+        "page": file_of(status["table"]) if entry.runs else "",
+        "volume": _volume_of(entry),
         "state": waits or state,
     }
 
@@ -366,7 +362,8 @@ def sentence(
     "The state of all tables in one sentence, the worst first."
     if not lines:
         return ""
-    parts = ", ".join(f"{count:,} {verdict}" for verdict, count in _verdicts_of(lines).items())
+    counts = _verdicts_of(line["verdict"] for line in lines)
+    parts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
     return f"{len(lines):,} {'table' if len(lines) == 1 else 'tables'}: {parts}."
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-043
@@ -374,9 +371,9 @@ _PEOPLE = 60  # things that need a person and are shown in full
 _LEGEND = {verdict: verdict.meaning for verdict in (*WELL, *Verdict)}
 
 
-def _lines(index: dict[str, Any], tables: list[dict[str, Any]], runs: RunStore, now: str) -> list[dict[str, Any]]:
+def _lines(index: RunIndex, tables: list[dict[str, Any]], runs: RunStore, now: str) -> list[dict[str, Any]]:
     "All tables, the worst first."
-    indexed, names = index["tables"], {status["table"] for status in tables}
+    indexed, names = index.tables, {status["table"] for status in tables}
     statuses = [*tables, *({"table": table} for table in indexed if table and table not in names)]
     entries = [indexed.get(status["table"], UNKNOWN) for status in statuses]
     lines = [
@@ -391,14 +388,14 @@ def _worded(entry: dict[str, Any] | str) -> dict[str, Any]:
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-044
 def _page_values(
-    index: dict[str, Any],  # of the run index
+    index: RunIndex,
     tables: list[dict[str, Any]],
     people: list[dict[str, Any] | str] | None,
     runs: RunStore,
     now: str,  # ISO 8601
 ) -> dict[str, Any]:
     "The tables and what needs a person, as values for the page."
-    lines, last_pass, tableless = _lines(index, tables, runs, now), index["last_pass"], index["tables"].get("")
+    lines, last_pass, tableless = _lines(index, tables, runs, now), index.last_pass, index.tables.get("")
     people = [*filter(None, map(needs_person, lines))] if people is None else people
     entries = [
         as_entry({**entry, "words": fitting(entry["words"], 2_000)}, runs) for entry in map(_worded, people[:_PEOPLE])
@@ -406,19 +403,19 @@ def _page_values(
     return {
         "tables": lines,
         "sentence": sentence(lines),
-        "chips": _verdicts_of(lines),
+        "chips": _verdicts_of(line["verdict"] for line in lines),
         "people": entries,
         "people_count": len(people),
         "more_people": len(people) - len(entries),
-        "last_pass": last_pass and {**last_pass, "took": took(last_pass["start"], last_pass["end"])},
-        "others": tableless and {**tableless, "page": file_of("")},
-        "idle": index["idle"],
-        "charts": Markup(index["charts"]),
+        "last_pass": last_pass and {**vars(last_pass), "took": took(last_pass.start, last_pass.end)},
+        "others": tableless and {"runs": tableless.runs, "page": file_of("")},
+        "idle": index.idle,
+        "charts": Markup(index.charts),
     }
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-046
 def front_page(
-    index: dict[str, Any],  # of the run index
+    index: RunIndex,
     tables: list[dict[str, Any]],  # status of every table
     people: list[dict[str, Any] | str] | None,
     runs: RunStore,

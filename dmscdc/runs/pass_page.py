@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import NOT_DONE, Verdict
+from .log import LoggedRun
 from .pages import first_sentence
 from .report import LIMIT, file_of, render, took
 
@@ -18,12 +19,12 @@ __all__ = ['pass_page']
 # %% ../../notebooks/09_runs/13_pass_page.ipynb #7c1e0007
 def _placed(
     table: dict[str, Any],  # of `pass_page`, with a run
-    run: dict[str, Any],  # run log line of the pass
+    run: LoggedRun,  # of the pass
 ) -> dict[str, Any]:  # the same with took (seconds), begin and share (percent of the pass)
     "A run within its pass."
-    whole = took(run["start"], run["end"]) or 1.0
+    whole = took(run.start, run.end) or 1.0
     seconds = took(table["start"], table["end"])
-    begin = 100 * took(run["start"], table["start"]) / whole
+    begin = 100 * took(run.start, table["start"]) / whole
     return {**table, "took": seconds, "begin": round(begin, 1), "share": round(100 * seconds / whole, 1)}
 
 # %% ../../notebooks/09_runs/13_pass_page.ipynb #7c1e0009
@@ -31,7 +32,7 @@ _MOST = 400  # tables that a page shows
 
 
 def pass_page(
-    run: dict[str, Any],  # run log line of the pass
+    run: LoggedRun,  # of the pass
     tables: Sequence[dict[str, Any]],  # table, page, verdict, words, command, waits; start, end, html, files, read
 ) -> str:  # HTML: no scripts, no network
     "What a pass did."
@@ -40,7 +41,7 @@ def pass_page(
     calls = (*NOT_DONE, Verdict.ATTENTION)
     values = {
         "run": run,
-        "took": took(run["start"], run["end"]),
+        "took": took(run.start, run.end),
         "others": file_of(""),
         "next": [table for table in named if table["verdict"] in calls or table["waits"]][:_MOST],
         "ran": ran[:_MOST],

@@ -26,7 +26,7 @@ from markupsafe import Markup
 
 from ..errors import NOT_DONE, Verdict, escaped
 from ..landing.files import for_shell
-from .log import RECORD, from_json, keys_first, path_name, records, table_html, value_words
+from .log import RECORD, LoggedRun, from_json, keys_first, path_name, records, table_html, value_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -405,26 +405,26 @@ LOADS = "process_table"  # the job that loads
 
 
 def in_plain_words(
-    run: dict[str, Any],  # run log line
+    run: LoggedRun,
     done: dict[str, Any],  # `Processed`, {} for another job or a run that recorded nothing
 ) -> str:  # "" for a job that we know nothing about
     "What the run was, for a person who does not program."
-    if run.get("job") == "reconcile":
+    if run.job == "reconcile":
         return (
-            f"This report is about a comparison of {run['table']} in the source with its copy in the lake, by sums "
+            f"This report is about a comparison of {run.table} in the source with its copy in the lake, by sums "
             "over all rows that both sides compute. The banner says what came out."
         )
-    if run.get("job") != LOADS:
+    if run.job != LOADS:
         return ""
     files, rows = done.get("files") or (), done.get("rows") or {}
-    begin = f"This report is about {run['table']}, a table of the source, and its copy in the lake."
-    if run["verdict"] in (*NOT_DONE, Verdict.BUSY):
+    begin = f"This report is about {run.table}, a table of the source, and its copy in the lake."
+    if run.verdict in (*NOT_DONE, Verdict.BUSY):
         reasons = {
             Verdict.FAILED: "The run ended before it was done",
             Verdict.BUSY: "Somebody else was at work on it",
             Verdict.REFUSED: "A file or a setting holds something that cannot be applied without guessing",
         }
-        return f"{begin} {reasons[run['verdict']]}. The banner says what it was, and what helps."
+        return f"{begin} {reasons[Verdict(run.verdict)]}. The banner says what it was, and what helps."
     if not files:
         return f"{begin} There was nothing new to bring into it."
     missing = rows.get("aside", 0) + rows.get("left_out", 0)
@@ -436,7 +436,7 @@ def in_plain_words(
     changes = " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
     number, changes = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", changes or "no row changed"
     done_words = f"{begin} It was brought up to date with {number} that DMS had written: {changes}."
-    if run["verdict"] != Verdict.ATTENTION:
+    if run.verdict != Verdict.ATTENTION:
         return done_words
     lacks = f" {missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it."
     return f"{done_words}{lacks if missing else ''} The banner says what a person should look at."
@@ -532,15 +532,13 @@ def file_of(
     return f"tables/{f'{page}/' if page else ''}{path_name(table) or 'other'}.{kind}"
 
 # %% ../../notebooks/09_runs/03_report.ipynb #36a9df4b
-def way_up(
-    run: dict[str, Any],  # run log line
-) -> list[tuple[str, str]]:  # words and address, from the front page down
-    "Where this page belongs."
-    depth = len(Path(run.get("html") or "").parts) - 1
+def way_up(run: LoggedRun) -> list[tuple[str, str]]:
+    "Where this page belongs: words and addresses, from the front page down."
+    depth = len(Path(run.html).parts) - 1
     if depth < 1:
         return []
     top = "../" * depth
-    table = [(run["table"], f"{top}{file_of(run['table'])}")] if run.get("table") else []
+    table = [(run.table, f"{top}{file_of(run.table)}")] if run.table else []
     return [("all tables", f"{top}index.html"), *table]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-059
@@ -568,14 +566,14 @@ STEPS = {  # a step of a load, as `Stopwatch` has it -> how a page says it
 
 
 def steps_of(
-    run: dict[str, Any],  # run log line
+    run: LoggedRun,
     seconds: dict[str, float],  # of `Processed`, by step
 ) -> list[tuple[str, float]]:  # words and seconds, the longest first, then the rest; the sum is the run's time
     "Where the time of a run went."
-    if not seconds or not run.get("end"):
+    if not seconds or not run.end:
         return []
     steps = sorted(((STEPS.get(name, name), number) for name, number in seconds.items()), key=lambda step: -step[1])
-    rest = took(run["start"], run["end"]) - sum(seconds.values())
+    rest = took(run.start, run.end) - sum(seconds.values())
     # A clock that was set back during the run would make the rest negative.
     return [*steps, ("start the notebook, and everything else", max(0.0, rest))]
 
@@ -584,7 +582,7 @@ def page_values(
     book: dict[str, Any],  # the executed notebook of a finished run
 ) -> dict[str, Any]:  # values for the template
     "The facts of a run in the form that the template needs."
-    run, recorded = book["metadata"].get("dmscdc") or {}, records(book)
+    run, recorded = LoggedRun.from_json(book["metadata"].get("dmscdc") or {}), records(book)
     processed = recorded.get("processed")
     done: dict[str, Any] = processed if isinstance(processed, dict) else {}
     is_load = any(file.get("kind") == "load" for file in done.get("files") or ())
@@ -593,9 +591,9 @@ def page_values(
         "done": done,
         "rows": balance_lines(done.get("rows") or {}, is_load),
         "lake": {LAKE.get(name, name): count for name, count in keys_first(done.get("lake") or {}, LAKE).items()},
-        "took": took(run["start"], run["end"]) if run.get("end") else None,
+        "took": took(run.start, run.end) if run.end else None,
         "steps": steps_of(run, done.get("seconds") or {}),
-        "notes": [note for note in done.get("notes") or [] if note not in run.get("words", "")][:MOST],
+        "notes": [note for note in done.get("notes") or [] if note not in run.words][:MOST],
         "parameters": parameters_of(book),
         "others": _other_tables(recorded),
         "versions": done.get("versions") or {},
@@ -610,7 +608,7 @@ def page_values(
         # An auditor needs the whole address of the inputs, so it is put in after paths were shortened.
         "folders": [Markup(f"<!-- folder {number} -->") for number, _ in enumerate(done.get("folders") or ())],
         "way_up": way_up(run),
-        "up": "../" * (len(Path(run.get("html") or "").parts) - 1),
+        "up": "../" * (len(Path(run.html).parts) - 1),
     }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-062
@@ -621,7 +619,7 @@ def report_html(
     notebook = Path(notebook)
     book = json.loads(notebook.read_text(encoding="utf-8"))
     values = {**page_values(book), "notebook": notebook.name}
-    base = notebook.parents[len(Path(values["run"].get("notebook") or "job/table/x").parts)]
+    base = notebook.parents[len(Path(values["run"].notebook or "job/table/x").parts)]
     fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
     for changes in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
         page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **changes}), base)

@@ -244,7 +244,7 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
         _mark_end(book)
     names = {"input_path": f"{run.job}.ipynb", "output_path": Path(run.notebook).name}
     book["metadata"].setdefault("papermill", {}).update(names)
-    book["metadata"]["dmscdc"] = run_log_line(run, runs)
+    book["metadata"]["dmscdc"] = run_log_line(run, runs).to_json()
     return book
 
 # %% ../../notebooks/09_runs/06_run.ipynb #3f125e56
@@ -260,7 +260,7 @@ def _keep(run: Run, run_store: RunStore, env: dict[str, str] | None = None) -> R
     run = replace(run, words=without_secrets(run.words, env or {}))
     book = _sealed(run, run_store.home, env or {})
     run = replace(run, records=records(book))
-    book["metadata"]["dmscdc"] = run_log_line(run, run_store.home)
+    book["metadata"]["dmscdc"] = run_log_line(run, run_store.home).to_json()
     with locked_whole(run.notebook, json.dumps(book, indent=1, ensure_ascii=False) + "\n"):
         return _brought(run, run_store)
 
@@ -323,11 +323,10 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
 # %% ../../notebooks/09_runs/06_run.ipynb #ae651672
 def _ended(notebook: Path, run_store: RunStore) -> Run | None:
     "A run whose process died after the notebook was written and before page and line were."
-    names = ("end", "verdict", "words", "cause", "command")
-    for facts in run_log_lines([notebook]):
-        run = _lost_run(notebook, run_store.home)
-        ended = {name: facts[name] for name in names}
-        return replace(run, **ended, by=facts.get("by", ""), records=records(notebook))
+    names = ("end", "verdict", "words", "cause", "command", "by")
+    for line in run_log_lines([notebook]):
+        ended = {name: getattr(line, name) for name in names}
+        return replace(_lost_run(notebook, run_store.home), **ended, records=records(notebook))
     return None
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-056

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..errors import WELL
-from .log import RunLog, iso
+from .log import LoggedRun, RunLog, iso
 from .store import RunStore, open_run_store
 
 # %% auto #0
@@ -25,13 +24,11 @@ __all__ = ['thin_page', 'thin_notebook', 'OldRuns', 'tidy_runs']
 _THIN = 4_000  # bytes; a whole page has more, since it holds its styles
 
 
-def _words(line: dict[str, Any]) -> str:
-    return f"{line.get('table') or line['job']}, {line['start']}: {line['verdict']}, {line['words']}"
+def _words(line: LoggedRun) -> str:
+    return f"{line.table or line.job}, {line.start}: {line.verdict}, {line.words}"
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #9e88358c
-def thin_page(
-    line: dict[str, Any],  # of the run log
-) -> str:  # HTML
+def thin_page(line: LoggedRun) -> str:  # HTML
     "What stands where the page of an old run was."
     words = html.escape(_words(line))[:2_000]
     reason = "The report of this run was removed by dmscdc maintain runs. The run log keeps this line."
@@ -40,12 +37,10 @@ def thin_page(
     return f"<!doctype html><html lang=en><head>{head}</head><body><p>{words}</p><p>{reason}</p></body></html>"
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #497c0c1b
-def thin_notebook(
-    line: dict[str, Any],  # of the run log
-) -> str:
+def thin_notebook(line: LoggedRun) -> str:
     "What stands where the notebook of an old run was."
     cell = {"cell_type": "markdown", "id": "removed", "metadata": {}, "source": _words(line)}
-    book = {"cells": [cell], "metadata": {"dmscdc": line}, "nbformat": 4, "nbformat_minor": 5}
+    book = {"cells": [cell], "metadata": {"dmscdc": line.to_json()}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1)
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #bf8fcc02
@@ -70,18 +65,19 @@ def _old_lines(
     now: datetime,
     days: float,
     failed_days: float,
-) -> Iterator[tuple[dict[str, Any], int]]:  # line of the run log, and the bytes of its files
+) -> Iterator[tuple[LoggedRun, int]]:  # a run, and the bytes of its files
     "Runs whose files are old and still whole."
     sizes: dict[str, dict[str, int]] = {}
     edges = {well: iso(now - timedelta(days=span)) for well, span in ((True, days), (False, failed_days))}
     for line in RunLog(runs).lines():
-        if not line["html"] or line["end"] >= edges[line["verdict"] in WELL]:
-            continue  # a pass that found nothing to do has no page
-        job = line["html"].partition("/")[0]
+        # A pass that found nothing to do has no page; how old a run without an end is, nobody knows.
+        if not line.html or not line.end or line.end >= edges[line.verdict in WELL]:
+            continue
+        job = line.html.partition("/")[0]
         if job not in sizes:
             sizes[job] = dict(runs.names(f"{job}/"))
-        if (page := sizes[job].get(line["html"], 0)) > _THIN:
-            yield line, page + sizes[job].get(line["notebook"], 0)
+        if (page := sizes[job].get(line.html, 0)) > _THIN:
+            yield line, page + sizes[job].get(line.notebook, 0)
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #82fe3d06
 def tidy_runs(
@@ -95,10 +91,10 @@ def tidy_runs(
     "Remove the reports of old runs; their lines stay. Raises `RunStoreError`."
     store, counts, size = open_run_store(runs), {True: 0, False: 0}, 0
     for line, removed in list(_old_lines(store, now, days, failed_days)):
-        counts[line["verdict"] in WELL] += 1
+        counts[line.verdict in WELL] += 1
         size += removed
         if yes:
-            if line["notebook"]:  # a pass has none
-                store.publish(line["notebook"], partial(thin_notebook, line))
-            store.publish(line["html"], partial(thin_page, line))  # last: it tells that both are done
+            if line.notebook:  # a pass has none
+                store.publish(line.notebook, partial(thin_notebook, line))
+            store.publish(line.html, partial(thin_page, line))  # last: it tells that both are done
     return OldRuns(counts[True], counts[False], size, yes)

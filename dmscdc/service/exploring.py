@@ -21,9 +21,9 @@ from ..errors import LandingEmpty
 from ..landing.advice import Advice
 from ..landing.files import Landing, RawFile, TableRef
 from ..landing.s3 import open_landing
-from ..runs.charts import charts_of
+from ..runs.charts import RunRow, charts_of
 from ..runs.index import run_row
-from ..runs.log import RunLog
+from ..runs.log import LoggedRun, RunLog
 from ..runs.report import took
 from ..runs.store import open_run_store
 from .config import Config
@@ -48,12 +48,12 @@ def kept_runs(
     "The runs of a folder. Raises `LookupError` if there are none."
     import pandas as pd
 
-    lines = [line for line in RunLog(config.runs).lines() if line.get("notebook")]
+    lines = [line for line in RunLog(config.runs).lines() if line.notebook]
     if not lines:
         raise LookupError(f"no run is kept in {config.runs}: {Advice.PASS()} makes some")
-    runs = pd.DataFrame(lines).fillna({"table": ""})
-    runs["seconds"] = [took(line["start"], line["end"]) for line in lines]
-    runs["read"] = [(line.get("rows") or {}).get("read", 0) for line in lines]
+    runs = pd.DataFrame([line.to_json() for line in lines]).fillna({"table": ""})
+    runs["seconds"] = [took(line.start, line.end) for line in lines]
+    runs["read"] = [line.rows.get("read", 0) for line in lines]
     wanted = (runs["table"] == table) | (not table)
     return runs[wanted & ((runs["verdict"] == verdict) | (not verdict)) & (runs["start"] >= since)]
 
@@ -75,7 +75,7 @@ def run_charts(
     runs: pd.DataFrame,  # some of `kept_runs`
 ) -> Markup:  # HTML
     "Their lag, rows and bytes over time."
-    return Markup(charts_of([run_row(line) for line in runs.to_dict("records")]))
+    return Markup(charts_of([run_row(LoggedRun.from_json(line)) for line in runs.to_dict("records")]))
 
 # %% ../../notebooks/13_service/10_exploring.ipynb #50e7ab11
 def sorted_by_click() -> Markup:  # HTML, to be displayed once
@@ -125,7 +125,7 @@ def headed(
     *kinds: str,  # of charts
 ) -> Markup:  # HTML
     "Charts under a heading."
-    return Markup(f"<h4>{escape(str(title))}</h4>{charts_of(list(rows), kinds)}")
+    return Markup(f"<h4>{escape(str(title))}</h4>{charts_of([RunRow.from_json(row) for row in rows], kinds)}")
 
 # %% ../../notebooks/13_service/10_exploring.ipynb #077b8681
 def new_home(

@@ -26,7 +26,7 @@ from ..landing.s3 import open_landing
 from ..load.results import lag_of
 from ..reconcile.proven import proven_words
 from ..runs.lineage import open_lineage
-from ..runs.log import Run, RunLog, started_by
+from ..runs.log import LoggedRun, Run, RunLog, started_by
 from ..runs.pages import bring_pages, first_sentence, unnamed, write_front_page
 from ..runs.pass_page import pass_page
 from ..runs.progress import Progress
@@ -325,7 +325,7 @@ def row_after(
 # %% ../../notebooks/13_service/08_passes.ipynb #7c1e0021
 def _write_page(
     config: Config,
-    line: dict[str, Any],  # run log line of the pass
+    line: LoggedRun,  # of the pass
     result: PassResult,
 ) -> str:  # its name below the runs; "" for a pass that found nothing to do
     "Write the page of a pass. Raises `RunStoreError`."
@@ -360,12 +360,10 @@ def _finish(
 ) -> PassResult:  # the same
     "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
-    line = {"run": result.id, "job": "pass", "table": None, "start": result.start, "end": result.end}
-    line |= {"verdict": result.verdict, "words": result.words, "cause": result.cause, "command": command}
-    line["by"] = started_by()
-    numbers = {"rows": {}, "files": 0, "bytes_written": 0, "lag": None, "notebook": ""}
+    facts = {name: getattr(result, name) for name in ("start", "end", "verdict", "words", "cause")}
+    line = LoggedRun(result.id, "pass", **facts, command=command, by=started_by())
     try:
-        RunLog(config.runs).append({**line, **numbers, "html": _write_page(config, line, result)})
+        RunLog(config.runs).append(replace(line, html=_write_page(config, line, result)))
         # After a pass over some tables, the front page still shows the others.
         unplanned = {status.table: status for status in read_statuses(config)} if only else {}
         by_table = unplanned | {status.table: status for status in statuses}

@@ -24,7 +24,7 @@ from dmscdc.cli.main import app
 from dmscdc.deploy.on_call import in_trouble
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.runs.log import Run, RunLog, iso
+from dmscdc.runs.log import LoggedRun, Run, RunLog, iso
 from dmscdc.service.config import read_config, write_config
 from dmscdc.service.passes import run_pass
 from dmscdc.state.registry import open_state
@@ -103,7 +103,9 @@ class House:
             {"processed": done.to_dict()},
         )
         said = {name: getattr(run, name) for name in ("job", "table", "start", "end", "verdict", "words", "cause", "command", "notebook", "html")}
-        RunLog(runs).append({"run": run.id, **said, "rows": done.rows, "files": len(done.files), "bytes_written": 0, "lag": done.lag})
+        RunLog(runs).append(
+            LoggedRun.from_json({"run": run.id, **said, "rows": done.rows, "files": len(done.files), "bytes_written": 0, "lag": done.lag})
+        )
         return run
 
     def load(self, table: str, rows: dict) -> None:

@@ -21,7 +21,7 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.deploy.on_call import in_trouble
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
-from dmscdc.runs.log import Run, RunLog, iso
+from dmscdc.runs.log import LoggedRun, Run, RunLog, iso
 from dmscdc.service.config import Config
 from dmscdc.service.passes import run_pass
 from dmscdc.service.status import read_statuses
@@ -84,7 +84,9 @@ class Account:
             {"processed": done.to_dict()},
         )
         said = {name: getattr(run, name) for name in ("job", "table", "start", "end", "verdict", "words", "cause", "command", "notebook", "html")}
-        RunLog(runs).append({"run": run.id, **said, "rows": done.rows, "files": len(done.files), "bytes_written": 0, "lag": done.lag})
+        RunLog(runs).append(
+            LoggedRun.from_json({"run": run.id, **said, "rows": done.rows, "files": len(done.files), "bytes_written": 0, "lag": done.lag})
+        )
         return run
 
     def put(self, path: Path, content: bytes | None = None) -> None:

@@ -22,7 +22,7 @@ from dmscdc.cli.main import app
 from dmscdc.errors import RunStoreError
 from dmscdc.landing.files import TableRef
 from dmscdc.runs import store as shelves
-from dmscdc.runs.log import RunLog, rebuild
+from dmscdc.runs.log import LoggedRun, RunLog, rebuild
 from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.run import claimed, close_lost, run_notebook
 from dmscdc.runs.store import BucketRunStore, open_run_store, write_whole
@@ -223,7 +223,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dmscdc.runs import charts
 from dmscdc.runs import store as run_store
-from dmscdc.runs.log import RunLog
+from dmscdc.runs.log import LoggedRun, RunLog
 from dmscdc.runs.pages import write_front_page
 
 run_store.PIECE, charts.can_draw = 1_000, lambda: False  # pictures are not the point here, and take time
@@ -231,7 +231,7 @@ runs, who, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 def write(number):
     name, end = f"{who}{number:03d}", f"2018-12-13T10:00:{number:02d}.000Z"
-    RunLog(runs).append({"run": name, "job": "load", "table": f"shop.{name}", "start": end, "end": end, "verdict": "ok", "words": name, "html": f"{name}.html"})
+    RunLog(runs).append(LoggedRun.from_json({"run": name, "job": "load", "table": f"shop.{name}", "start": end, "end": end, "verdict": "ok", "words": name, "html": f"{name}.html"}))
     if number % 10 == 5: write_front_page(runs, [{"table": f"shop.{name}"}])
 
 print("ready", flush=True)
@@ -252,7 +252,7 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
         process.stdin.write("go\n"), process.stdin.flush()
     assert [process.wait(60) for process in both] == [0, 0]
     expected = sorted(f"{who}{number:03d}" for who in "ab" for number in range(count))
-    assert sorted(line["run"] for line in RunLog(runs).lines()) == expected
+    assert sorted(line.run for line in RunLog(runs).lines()) == expected
     assert len([key for key in objects(strict) if "/ledger/" in key]) > 3  # it was written in pieces
     page = text(strict, "kept/index.html")
     assert [name for name in expected if f'href="{name}.html"' not in page] == []
@@ -261,7 +261,7 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
 def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucket):
     runs, tables = f"s3://{bucket}", [{"table": "shop.ours"}, {"table": "shop.theirs"}]
     line = {"job": "load", "start": "2018-12-13T10:00:00Z", "end": "2018-12-13T10:00:01Z", "verdict": "ok", "words": ""}
-    RunLog(runs).append({**line, "run": "1", "table": "shop.ours", "html": "ours.html"})
+    RunLog(runs).append(LoggedRun.from_json({**line, "run": "1", "table": "shop.ours", "html": "ours.html"}))
     theirs, once = BucketRunStore(bucket, ""), []
 
     class Between(BucketRunStore):
@@ -270,7 +270,7 @@ def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucke
         def put(self, name, *content, **condition):
             if name == "index.html" and not once:
                 once.append(name)
-                RunLog(theirs).append({**line, "run": "2", "table": "shop.theirs", "html": "theirs.html"})
+                RunLog(theirs).append(LoggedRun.from_json({**line, "run": "2", "table": "shop.theirs", "html": "theirs.html"}))
                 write_front_page(theirs, tables)
             super().put(name, *content, **condition)
 
@@ -282,9 +282,11 @@ def test_a_pass_that_ran_one_table_of_many_needs_few_requests(bucket):
     runs, ended = f"s3://{bucket}/kept", "2018-12-13T10:00:{:02d}.000Z"
     line = {"job": "load", "verdict": "ok", "words": "", "rows": {}, "html": ""}
     for number in range(12):
-        RunLog(runs).append({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
+        RunLog(runs).append(
+            LoggedRun.from_json({**line, "run": f"{number}", "table": f"shop.t{number}", "start": ended.format(number), "end": ended.format(number)})
+        )
     write_front_page(runs, [])
-    RunLog(runs).append({**line, "run": "again", "table": "shop.t7", "start": ended.format(30), "end": ended.format(30)})
+    RunLog(runs).append(LoggedRun.from_json({**line, "run": "again", "table": "shop.t7", "start": ended.format(30), "end": ended.format(30)}))
     with seen("PutObject") as puts, seen("GetObject") as gets:
         write_front_page(runs, [])
     kept = {"index.html", "tables/index.json", "tables/shop.t7.html", "tables/shop.t7.json"}
@@ -316,17 +318,17 @@ def test_the_newest_lines_need_only_the_last_pieces(bucket, monkeypatch):
     monkeypatch.setattr(shelves, "PIECE", 500)
     run_log = RunLog(f"s3://{bucket}/kept")
     for number in range(30):
-        run_log.append({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50})
+        run_log.append(LoggedRun.from_json({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50}))
     with seen("GetObject") as gets:
-        assert [line["run"] for line in run_log.lines(600)][-3:] == ["27", "28", "29"] and next(run_log.newest_first())["run"] == "29"
+        assert [line.run for line in run_log.lines(600)][-3:] == ["27", "28", "29"] and next(run_log.newest_first()).run == "29"
     assert len(gets) <= 3 < len(objects(bucket))
 
 
 def test_a_line_that_was_sent_twice_stands_once_and_a_late_one_in_its_place(bucket):
     run_log = RunLog(f"s3://{bucket}/kept")
     for run, end in (("2", "2018-12-13T10"), ("3", "2018-12-13T11"), ("2", "2018-12-13T10"), ("1", "2018-12-13T09")):
-        run_log.append({"run": run, "end": end})
-    assert [line["run"] for line in run_log.lines()] == ["1", "2", "3"]
+        run_log.append(LoggedRun.from_json({"run": run, "end": end}))
+    assert [line.run for line in run_log.lines()] == ["1", "2", "3"]
 
 
 def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_the_next_pass(aws, tmp_path, cache):
@@ -350,7 +352,7 @@ def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_th
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     with seen("PutObject") as puts:
         assert close_lost(house.config.runs) == []
-    assert {line["table"]: line["verdict"] for line in RunLog(house.config.runs).lines()} == {"shop.good": "ok", "shop.raises": "failed"}
+    assert {line.table: line.verdict for line in RunLog(house.config.runs).lines()} == {"shop.good": "ok", "shop.raises": "failed"}
     assert Counter(Path(key).suffix for key in puts) == {".ipynb": 2, ".html": 2, ".jsonl": 2}
     assert not list(cache.rglob("*.ipynb")) and not list(cache.rglob("*.html")) and close_lost(house.config.runs) == []
 
@@ -365,8 +367,8 @@ def test_two_passes_that_begin_at_once_close_a_lost_run_once(bucket, tmp_path):
         closed = [run.id for found in pool.map(close_lost, [runs] * 4) for run in found]
     assert sorted(closed) == ["lost0", "lost1", "lost2", "lost3"]
     lines = RunLog(runs).lines()
-    assert [(line["run"], line["verdict"], line["cause"]) for line in lines] == [(run, "failed", "stopped") for run in sorted(closed)]
-    assert all(f"kept/{line[kind]}" in objects(bucket) for line in lines for kind in ("notebook", "html"))
+    assert [(line.run, line.verdict, line.cause) for line in lines] == [(run, "failed", "stopped") for run in sorted(closed)]
+    assert all(f"kept/{getattr(line, kind)}" in objects(bucket) for line in lines for kind in ("notebook", "html"))
 
 
 def test_who_opened_a_notebook_that_another_has_closed_meanwhile_does_not_have_it(tmp_path):
@@ -392,7 +394,7 @@ def test_a_run_that_is_being_uploaded_is_taken_over_by_nobody(bucket, tmp_path):
 
     client("s3").meta.events.register("request-created.s3.PutObject", look)
     run = run_notebook(a_job(tmp_path, SAYS), {}, runs=runs, table="shop.good")
-    assert found == [(1, []), (1, [])] and [line["run"] for line in RunLog(runs).lines()] == [run.id]
+    assert found == [(1, []), (1, [])] and [line.run for line in RunLog(runs).lines()] == [run.id]
 
 
 @pytest.mark.parametrize(
@@ -402,7 +404,7 @@ def test_objects_are_encrypted_as_the_environment_asks(bucket, monkeypatch, said
     monkeypatch.setenv("DMSCDC_ENCRYPTION", said)
     asked = []
     client("s3").meta.events.register("provide-client-params.s3.PutObject", lambda params, **_: asked.append(params))
-    RunLog(f"s3://{bucket}/kept").append({"run": "1"})
+    RunLog(f"s3://{bucket}/kept").append(LoggedRun.from_json({"run": "1"}))
     write_front_page(f"s3://{bucket}/kept", [])
     assert len(asked) == 6 and {(one.get("ServerSideEncryption"), one.get("SSEKMSKeyId")) for one in asked} == {told}
     assert {one.get("ServerSideEncryption") for one in objects(bucket).values()} <= {told[0], "AES256"}
@@ -433,23 +435,25 @@ def test_of_older_runs_that_went_well_no_report_stays_and_no_page_leads_to_one(b
         for ending in (".ipynb", ".html"):
             store.publish(name + ending, lambda: "x")
         RunLog(runs).append(
-            {
-                "run": f"{number:08x}",
-                "job": "process_table",
-                "table": "shop.good",
-                "start": when,
-                "end": when,
-                "verdict": verdict,
-                "words": verdict,
-                "cause": "",
-                "command": "",
-                "rows": {},
-                "files": 1,
-                "bytes_written": 1,
-                "lag": 1,
-                "notebook": f"{name}.ipynb",
-                "html": f"{name}.html",
-            }
+            LoggedRun.from_json(
+                {
+                    "run": f"{number:08x}",
+                    "job": "process_table",
+                    "table": "shop.good",
+                    "start": when,
+                    "end": when,
+                    "verdict": verdict,
+                    "words": verdict,
+                    "cause": "",
+                    "command": "",
+                    "rows": {},
+                    "files": 1,
+                    "bytes_written": 1,
+                    "lag": 1,
+                    "notebook": f"{name}.ipynb",
+                    "html": f"{name}.html",
+                }
+            )
         )
         if number in (25, 39):
             write_front_page(runs, [], keep=20)

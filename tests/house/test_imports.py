@@ -17,7 +17,7 @@ from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.lake.table import Transaction
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.load.table_state import load_state, plan_state
-from dmscdc.runs.log import RunLog
+from dmscdc.runs.log import LoggedRun, RunLog
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 
@@ -106,7 +106,7 @@ def test_a_pass_that_finds_nothing_to_do_after_a_proof_imports_nothing_that_is_f
         "notebook": "reconcile/a.ipynb",
         "html": "reconcile/a.html",
     }
-    RunLog(folder / "runs").append({**proof, **at})
+    RunLog(folder / "runs").append(LoggedRun.from_json({**proof, **at}))
     imported("runs html", folder, HEAVY)  # the pages are up to date, as the command that proved has left them
     assert imported("pass", folder, HEAVY) == {}
 

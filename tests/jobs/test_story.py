@@ -203,9 +203,9 @@ def test_the_notebook_of_the_commands_shows_what_the_story_says(shell, demo):
 
 
 def test_every_run_is_a_kept_notebook_with_a_page_and_a_line_in_the_ledger(shell, demo):
-    runs = [line for line in shell.steps["demo"].lines if line["job"] == "process_table"]
-    assert len(runs) == len(shell.steps["demo"].notebooks) == 6 and {line["verdict"] for line in runs} == {"ok"}
-    assert all((demo / "runs" / line[kind]).is_file() for line in runs for kind in ("notebook", "html"))
+    runs = [line for line in shell.steps["demo"].lines if line.job == "process_table"]
+    assert len(runs) == len(shell.steps["demo"].notebooks) == 6 and {line.verdict for line in runs} == {"ok"}
+    assert all((demo / "runs" / getattr(line, kind)).is_file() for line in runs for kind in ("notebook", "html"))
 
 
 def test_all_steps_of_the_story_share_one_spark(shell, demo):
@@ -228,11 +228,11 @@ def test_a_run_records_what_it_did_with_every_row(demo):
 
 
 def test_a_pass_has_a_page_with_its_tables_in_order_and_with_what_a_person_should_do(shell, refusal):
-    runs, home = [line for line in refusal.lines if line["table"]], shell.folder / "runs"
-    (line,) = (line for line in refusal.lines if line["job"] == "pass")
-    page = Page(home / line["html"])
+    runs, home = [line for line in refusal.lines if line.table], shell.folder / "runs"
+    (line,) = (line for line in refusal.lines if line.job == "pass")
+    page = Page(home / line.html)
     links = [link for link in page.points if "process_table" in link]
-    assert links == ["../" + run["html"] for run in sorted(runs, key=lambda run: run["start"])]
+    assert links == ["../" + run.html for run in sorted(runs, key=lambda run: run.start)]
     assert "1 table had nothing new." in " ".join(page.texts) and "dmscdc pass --only sampledb.product" in " ".join(page.texts)
     front = Page(home / "index.html")
     assert sum("waiting since" in text for text in front.texts) == 1, "the file of the refused table alone is not in the lake"
@@ -240,14 +240,14 @@ def test_a_pass_has_a_page_with_its_tables_in_order_and_with_what_a_person_shoul
 
 
 def test_the_inputs_of_a_run_are_named_by_folder_and_checksum_and_its_changes_are_listed(shell, demo):
-    line = [line for line in shell.steps["demo"].lines if line["table"] == "sampledb.productorder"][-1]
+    line = [line for line in shell.steps["demo"].lines if line.table == "sampledb.productorder"][-1]
     done = processed(demo, "sampledb.productorder")[1]
     (folder,), (file,) = done["folders"], done["files"]
     content = Path(folder, file["path"]).read_bytes()
     assert file["checksum"] == f"sha256:{sha256(content).hexdigest()}" and file["bytes"] == len(content)
-    page = Page(demo / "runs" / line["html"])
-    assert file["checksum"] in " ".join(page.texts) and f"dmscdc changes sampledb.productorder --run {line['run']} --limit 0" in " ".join(page.texts)
-    listed = json.loads(shell.type("changes", "sampledb.productorder", "--run", line["run"], "--json").out)
+    page = Page(demo / "runs" / line.html)
+    assert file["checksum"] in " ".join(page.texts) and f"dmscdc changes sampledb.productorder --run {line.run} --limit 0" in " ".join(page.texts)
+    listed = json.loads(shell.type("changes", "sampledb.productorder", "--run", line.run, "--json").out)
     rows = pq.read_table(Path(folder, file["path"])).to_pylist()
     assert [change["key"] for change in listed] == [{"id": row["id"]} for row in rows] and len(rows) == 1345
 
@@ -255,12 +255,12 @@ def test_the_inputs_of_a_run_are_named_by_folder_and_checksum_and_its_changes_ar
 def test_a_second_look_applies_nothing_starts_no_java_and_leaves_one_line(second_look):
     assert (second_look.code, second_look.out) == (0, "3 tables: 3 nothing\n")
     assert (second_look.notebooks, second_look.tokens) == ([], [])
-    assert [(line["job"], line["verdict"], line["words"]) for line in second_look.lines] == [("pass", "nothing", "3 tables: 3 nothing")]
+    assert [(line.job, line.verdict, line.words) for line in second_look.lines] == [("pass", "nothing", "3 tables: 3 nothing")]
 
 
 def test_a_refused_table_does_not_hold_up_the_good_one_beside_it(refusal):
     assert (refusal.code, refusal.out) == (1, "3 tables: 1 refused, 1 ok, 1 nothing\n")
-    assert {line["table"]: line["verdict"] for line in refusal.lines} == {"sampledb.product": "refused", "sampledb.store": "ok", None: "refused"}
+    assert {line.table: line.verdict for line in refusal.lines} == {"sampledb.product": "refused", "sampledb.store": "ok", None: "refused"}
     assert "sampledb.store: ok, 1 file, 1 row read: 1 updated" in refusal.err
 
 
@@ -272,7 +272,7 @@ def test_a_refusal_names_file_row_column_and_command(shell, refusal):
     words = f"sampledb.product: row 1 of {shell.facts['bad']}: key column id is null"
     said = next(line for line in refusal.err.splitlines() if "refused" in line)
     assert words in said and re.search(r"then: dmscdc pass --only sampledb\.product\. The lake is as it was \(commit \d+\)$", said)
-    assert next(line["words"] for line in refusal.lines if line["verdict"] == "refused").startswith(words)
+    assert next(line.words for line in refusal.lines if line.verdict == "refused").startswith(words)
 
 
 def test_the_front_page_names_the_refused_table_and_what_to_do(shell, refusal):

@@ -22,7 +22,7 @@ from dmscdc.history.statistics import spread
 from dmscdc.landing.files import TableRef
 from dmscdc.load.process import process_table
 from dmscdc.runs.kernel import Watch, executed
-from dmscdc.runs.log import RunLog
+from dmscdc.runs.log import LoggedRun, RunLog
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
 from tiers import sampled
@@ -67,11 +67,11 @@ def house(tmp_path_factory) -> Path:
             line = {**a_line(TABLE, number, luck), "verdict": "ok", "start": stamp(time), "end": stamp(time + timedelta(seconds=90)), "files": 4}
             files = [{"path": path, "kind": "change", "rows": 1, "bytes": 1} for path in paths[-4:]]
             a_report(home / "runs", line, processed={"files": files})
-            RunLog(home / "runs").append(line)
+            RunLog(home / "runs").append(LoggedRun.from_json(line))
     for number in range(3):
         span = {"start": stamp(BEGIN + timedelta(minutes=40 * number)), "end": stamp(BEGIN + timedelta(minutes=40 * number, seconds=12))}
         RunLog(home / "runs").append(
-            {**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"}
+            LoggedRun.from_json({**a_line("sampledb.store", number, luck), **span, "verdict": "failed", "words": f"row {number} has two addresses"})
         )
     return home
 

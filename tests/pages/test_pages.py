@@ -25,7 +25,8 @@ from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef, for_shell
 from dmscdc.runs import charts
 from dmscdc.runs import pages as front_page
-from dmscdc.runs.log import RECORD, RunLog
+from dmscdc.runs.charts import RunRow
+from dmscdc.runs.log import RECORD, LoggedRun, RunLog, rebuild
 from dmscdc.runs.pages import write_front_page
 from dmscdc.runs.report import render, report_html, said_html
 from dmscdc.runs.store import FolderRunStore
@@ -274,7 +275,7 @@ def test_words_in_tables_are_not_broken_and_long_values_do_not_widen_the_page(tm
 
 def test_a_pass_that_ran_one_table_writes_its_page_and_the_front_page_and_reads_only_what_is_new(runs):
     run_log, luck = RunLog(runs), random.Random(8)
-    run_log.append(a_line(ONE, PASSES, luck)), run_log.append(a_pass(PASSES))
+    run_log.append(LoggedRun.from_json(a_line(ONE, PASSES, luck))), run_log.append(LoggedRun.from_json(a_pass(PASSES)))
     before, run_store = written(runs), Counting(runs)
     write_front_page(run_store, statuses(TABLES))
     after = written(runs)
@@ -287,7 +288,7 @@ def test_a_pass_that_ran_one_table_writes_its_page_and_the_front_page_and_reads_
 
 
 def test_a_pass_with_nothing_to_do_draws_nothing_and_writes_the_front_page_alone(runs, monkeypatch):
-    RunLog(runs).append({**a_pass(PASSES + 1), "verdict": "nothing"})
+    RunLog(runs).append(LoggedRun.from_json({**a_pass(PASSES + 1), "verdict": "nothing"}))
     monkeypatch.setattr(charts, "svg_of", None)
     before = written(runs)
     page = write_front_page(runs, statuses(TABLES)).read_text()
@@ -337,18 +338,18 @@ def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(
     monkeypatch.setattr(charts, "can_draw", lambda: False)
     run_log, luck = RunLog(tmp_path), random.Random(4)
     for number in range(6):
-        run_log.append(a_line(f"shop.{'ab'[number % 2]}", number, luck))
+        run_log.append(LoggedRun.from_json(a_line(f"shop.{'ab'[number % 2]}", number, luck)))
     write_front_page(tmp_path, [])
     if content is None:
         (tmp_path / name).unlink()
     elif content == "rebuilt":
-        kept = [a_line("shop.b", 0, random.Random(40)), *run_log.lines()]  # its line was lost, its notebook was not
+        kept = [LoggedRun.from_json(a_line("shop.b", 0, random.Random(40))), *run_log.lines()]  # its line was lost, its notebook was not
         run_log.path.write_text("")
         for line in kept:
             run_log.append(line)
     else:
         (tmp_path / name).write_text(content)
-    run_log.append(a_line("shop.a", 9, luck))
+    run_log.append(LoggedRun.from_json(a_line("shop.a", 9, luck)))
     page = write_front_page(tmp_path, []).read_text()
     for table, count in (("shop.a", 4), ("shop.b", 3 + (content == "rebuilt"))):
         expected = sorted(one for (one,) in asked(tmp_path, f"""select html from run_log where "table" = '{table}'"""))
@@ -356,13 +357,35 @@ def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(
         assert re.search(rf'{table}.html">{count} runs<', page)
 
 
+def test_what_another_version_has_written_is_shown_and_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(charts, "can_draw", lambda: False)
+    run_log, span = RunLog(tmp_path), {"start": "2026-01-01T10:00:00.000Z", "end": "2026-01-01T10:00:08.000Z"}
+    older = {"run": "a1", "job": "process_table", "table": "shop.a", **span, "verdict": "ok"}
+    newer = {**older, "run": "a2", "verdict": "a later word", "words": None, "rows": None, "mood": {"of": "the run"}}
+    written = [older, newer, {"words": "of another make"}]
+    for line in written:
+        run_log.append(LoggedRun.from_json(line))
+    assert [json.loads(line) for line in run_log.path.read_bytes().splitlines()] == written
+    assert rebuild(tmp_path) == 3 and sorted(map(str, written)) == sorted(str(line.to_json()) for line in run_log.lines())
+    write_front_page(tmp_path, [])
+    content = json.loads((tmp_path / "tables/shop.a.json").read_text())
+    content["rows"][0] |= {"html": "", "mood": "fine"}
+    (tmp_path / "tables/shop.a.json").write_text(json.dumps(content))
+    run_log.append(LoggedRun.from_json({**older, "run": "a3"}))
+    write_front_page(tmp_path, [])
+    page = (tmp_path / "tables/shop.a.html").read_text()
+    assert re.findall('<tr data-verdict="([^"]+)"', page) == ["ok", "a later word", "ok"]
+    listed = CliRunner().invoke(app, ["runs", "list", "--json", "--runs", str(tmp_path), "--landing", "a", "--lake", "b", "--folder", str(tmp_path)])
+    assert sorted(map(str, json.loads(listed.stdout))) == sorted(map(str, [*written, {**older, "run": "a3"}]))
+
+
 def test_a_torn_file_of_a_table_is_made_again_when_the_table_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
     for number in range(3):
-        RunLog(tmp_path).append(a_line("shop.b", number, random.Random(number)))
+        RunLog(tmp_path).append(LoggedRun.from_json(a_line("shop.b", number, random.Random(number))))
     write_front_page(tmp_path, [])
     (tmp_path / "tables/shop.b.json").write_text('{"ledger": "')
-    RunLog(tmp_path).append(a_line("shop.b", 9, random.Random(9)))
+    RunLog(tmp_path).append(LoggedRun.from_json(a_line("shop.b", 9, random.Random(9))))
     write_front_page(tmp_path, [])
     assert len(found_in(tmp_path, "shop.b")) == 4
 
@@ -377,7 +400,7 @@ def test_other_jobs_of_a_table_and_runs_about_no_table_are_shown_and_hide_no_fai
     equal = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal as of position 3: 9 rows"}
     upkeep = {**a_line("shop.a", 3, luck), "table": None, "job": "maintain", "words": "1 file swept"}
     for line in (failed, equal, upkeep):
-        RunLog(tmp_path).append(line)
+        RunLog(tmp_path).append(LoggedRun.from_json(line))
     page = shown(write_front_page(tmp_path, [{"table": "shop.a"}, {"table": "shop.new", "state": "waiting", "suggested": ["id"]}]))
     rows = visible(page)
     assert "failed ValueError: <img" in rows[0] and "waiting" in rows[1] and page.title() == "Tables of the lake · 2 to look at"
@@ -393,7 +416,7 @@ def test_without_the_packages_that_draw_pages_are_written_and_say_so(tmp_path, m
     monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
     for number in (1, 2):
         for line in (a_line("shop.a", number, random.Random(number)), a_pass(number)):
-            RunLog(tmp_path).append(line)
+            RunLog(tmp_path).append(LoggedRun.from_json(line))
     for page in (write_front_page(tmp_path, []), tmp_path / "tables/shop.a.html"):
         assert "pip install 'dmscdc[runs]'" in page.read_text().replace("&#39;", "'") and "<svg" not in page.read_text()
 
@@ -499,14 +522,14 @@ def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
 
 
 def test_one_lag_is_a_sentence_and_two_are_a_chart():
-    runs = [{"end": f"2018-12-15T10:0{minute}:00Z", "lag": 42.0} for minute in range(2)]
+    runs = [RunRow(end=f"2018-12-15T10:0{minute}:00Z", lag=42.0) for minute in range(2)]
     one, two = (str(charts.CHARTS["lag"](charts.slots(some, 60), 60)) for some in (runs[:1], runs))
     assert "42 seconds so far" in one and "<svg" not in one and "<svg" in two
 
 
 @pytest.mark.parametrize("name", ["rows", "files"])
 def test_an_axis_counts_rows_and_files_in_whole_numbers(name):
-    runs = [{"end": f"2018-12-15T10:0{minute}:00Z", "files": 1, "rows": {"inserted": 1}} for minute in range(3)]
+    runs = [RunRow(end=f"2018-12-15T10:0{minute}:00Z", files=1, rows={"inserted": 1}) for minute in range(3)]
     svg = str(charts.CHARTS[name](charts.slots(runs, 60), 60))
     labels = re.findall(r"<text[^>]*>([^<]+)</text>", svg)
     numbers = [label for label in labels if ":" not in label]
@@ -515,7 +538,7 @@ def test_an_axis_counts_rows_and_files_in_whole_numbers(name):
 
 def test_the_front_page_says_when_its_lag_was_true(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
-    RunLog(tmp_path).append(a_line("shop.a", 1, random.Random(4)))
+    RunLog(tmp_path).append(LoggedRun.from_json(a_line("shop.a", 1, random.Random(4))))
     write_front_page(tmp_path, [])
     page = (tmp_path / "index.html").read_text()
     moment = re.search(r'to <time datetime="([^"]+)">([\d-]+ )(\d\d:\d\d)', page)
@@ -563,12 +586,14 @@ def test_the_front_page_shows_a_whole_command_whatever_the_table_is_called(tmp_p
 def test_charts_are_drawn_where_a_second_pass_has_done_something(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)  # of the table's page
     drawn, luck, run_log = [], random.Random(4), RunLog(tmp_path)
-    monkeypatch.setattr(front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range("runs" in lines[0])] and "charts" or "")
+    monkeypatch.setattr(
+        front_page, "charts_of", lambda lines: [drawn.append(len(lines)) for _ in range(hasattr(lines[0], "runs"))] and "charts" or ""
+    )
     proof = {**a_line("shop.a", 2, luck), "job": "reconcile", "verdict": "ok", "words": "equal", "rows": {}, "lag": None}
     idle = {**a_pass(3), "verdict": "nothing", "words": "1 table: 1 nothing"}
     for lines_ in ([a_line("shop.a", 1, luck), a_pass(1)], [a_line("shop.a", 2, luck), a_pass(2)], [proof], [idle]):
         for line in lines_:
-            run_log.append(line)
+            run_log.append(LoggedRun.from_json(line))
         write_front_page(tmp_path, [])
     assert drawn == [2]
 
@@ -576,7 +601,7 @@ def test_charts_are_drawn_where_a_second_pass_has_done_something(tmp_path, monke
 def test_the_lag_of_a_table_that_its_runs_alone_tell_of_is_that_of_the_page(tmp_path, monkeypatch):
     monkeypatch.setattr(charts, "can_draw", lambda: False)
     line = {**a_line("shop.a", 1, random.Random(4)), "end": "2026-01-01T10:00:00.000Z", "verdict": "ok", "lag": 60.0}
-    RunLog(tmp_path).append(line)
+    RunLog(tmp_path).append(LoggedRun.from_json(line))
     write_front_page(tmp_path, [], now=datetime(2026, 1, 1, 11, 30, tzinfo=timezone.utc))
     assert re.search(r'data-name="lag">([^<]*)<', (tmp_path / "index.html").read_text())[1] == "1 h 31 min"
 
@@ -590,7 +615,7 @@ def test_a_lag_of_a_change_file_that_is_named_in_the_future_is_told_in_words(tmp
 
 @pytest.mark.parametrize("verdict", ["failed", "refused"])
 def test_the_red_of_the_chart_is_called_what_it_is(verdict):
-    drawn = str(charts.charts_of([{"end": "2018-12-15T10:00:00Z", "verdict": verdict, "lag": None}], ("lag",)))
+    drawn = str(charts.charts_of([RunRow(end="2018-12-15T10:00:00Z", verdict=verdict)], ("lag",)))
     assert "■ failed or refused<" in drawn and "runs failed or were refused in 1 of 1 spans of time." in drawn
 
 

@@ -23,7 +23,7 @@ from dmscdc.lake.table import PlainFile
 from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.results import ended_by, message_of
-from dmscdc.runs.log import RunLog
+from dmscdc.runs.log import LoggedRun, RunLog
 from dmscdc.runs.pages import commands_in
 from dmscdc.scd2.update import Increment, update_versions
 from dmscdc.service.config import read_config
@@ -316,7 +316,7 @@ def test_the_lag_of_a_run_has_a_unit(tmp_path):
         "html": "n.html",
     }
     for lag, text in ((200.4, "lag 3 min 20 s"), (0.5, "lag 0.5 s"), (None, "")):
-        RunLog(tmp_path / "runs").append({**line, "run": f"id{lag}", "lag": lag})
+        RunLog(tmp_path / "runs").append(LoggedRun.from_json({**line, "run": f"id{lag}", "lag": lag}))
         code, said = said_by(tmp_path, "runs", "show", f"id{lag}")
         assert code == 0 and text in said and "200.4" not in said.replace("id200.4", ""), said
 
@@ -336,6 +336,6 @@ def test_a_pass_that_is_listed_is_said_to_have_no_report_and_its_command_can_be_
         ["shop.a b;touch x"],
     )
     (line,) = RunLog(config.runs).newest_first()
-    assert shlex.split(line["command"]) == ["dmscdc", "pass", "--only", "shop.a b;touch x"]
+    assert shlex.split(line.command) == ["dmscdc", "pass", "--only", "shop.a b;touch x"]
     code, said = said_by(tmp_path, "runs", "show", "5a5a")
     assert code == 2 and "is a pass, which keeps no report" in " ".join(said.split())

@@ -43,7 +43,7 @@ def test_they_are_counted_and_named_once(home, command):
     assert " ".join(done.output.split()).count(said) == 1 and done.output.count("tmp_1") == 1
     if command == "pass":
         assert done.exit_code == 0 and done.stdout.strip() == f"1 table: 1 paused; {said}"
-        assert [line["words"] for line in RunLog(home / "runs").newest_first()] == [f"1 table: 1 paused; {said}"]
+        assert [line.words for line in RunLog(home / "runs").newest_first()] == [f"1 table: 1 paused; {said}"]
         assert "tmp_1" not in {row["table"] for row in json.loads(typed(home, "status", "--json").stdout)}
 
 

@@ -84,10 +84,10 @@ def test_status_tells_the_last_proof_beside_the_one_that_was_equal_and_what_came
         r"differed at \d{4}-\d\d-\d\d \d\d:\d\d; equal at \d{4}-\d\d-\d\d \d\d:\d\d", product["proven"]
     )  # a wrong password has compared nothing
     assert (product["proof"]["verdict"], product["proof"]["equal"]["commit"]) == ("failed", 1)
-    assert product["proof"]["equal"]["run"] == RunLog(home / "runs").lines()[0]["run"]
+    assert product["proof"]["equal"]["run"] == RunLog(home / "runs").lines()[0].run
     assert product["proven"] in typed("status").stdout.replace("\n", " ") or "differed at" in typed("status").stdout
-    last = next(line for line in reversed(RunLog(home / "runs").lines()) if line["run"] == product["proof"]["run"])
-    assert f'Compared with its source: <a href="{last["html"]}">differed at' in (home / "runs" / "index.html").read_text()
+    last = next(line for line in reversed(RunLog(home / "runs").lines()) if line.run == product["proof"]["run"])
+    assert f'Compared with its source: <a href="{last.html}">differed at' in (home / "runs" / "index.html").read_text()
 
 
 def test_a_difference_is_a_number_for_an_alarm_and_a_comparison_that_failed_is_none(runs, home):
@@ -128,7 +128,7 @@ def test_no_password_is_in_anything_that_stays_or_is_said(runs, home):
 
 def test_each_run_is_a_line_of_the_ledger(runs, home):
     lines = list(RunLog(home / "runs").newest_first())
-    assert [(line["job"], line["table"], line["verdict"]) for line in lines] == [("reconcile", "shop.thing", v) for v in ("failed", "failed", "ok")]
+    assert [(line.job, line.table, line.verdict) for line in lines] == [("reconcile", "shop.thing", v) for v in ("failed", "failed", "ok")]
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_a_table_that_the_lake_does_not_hold_is_refused_before_anything_starts_a
     kept = lambda: sorted(str(p) for p in (home / "runs").rglob("*") if p.is_file() and "nosuch" in str(p))
     done = typed("reconcile", "shop.thing", "shop.nosuch", DMSCDC_SOURCE_PASSWORD=SECRET)
     assert done.exit_code == 2 and "no table shop.nosuch in " in done.output and "there are: shop.thing. " in done.output
-    assert not kept() and not [line for line in RunLog(home / "runs").newest_first() if line["table"] == "shop.nosuch"]
+    assert not kept() and not [line for line in RunLog(home / "runs").newest_first() if line.table == "shop.nosuch"]

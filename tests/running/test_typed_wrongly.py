@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from dmscdc.capture.writer import write_load
 from dmscdc.cli.main import app
 from dmscdc.landing.files import TableRef
-from dmscdc.runs.log import RunLog
+from dmscdc.runs.log import LoggedRun, RunLog
 from dmscdc.service.config import write_config
 from dmscdc.state.registry import open_state
 
@@ -30,17 +30,19 @@ def home(tmp_path_factory) -> Path:
     log = RunLog(str(home / "runs"))
     for number, begun in enumerate(("2018-11-30T23:59:59", "2018-12-13T10:00:00", "2019-01-01T00:00:00")):
         log.append(
-            {
-                "run": f"{number}abc",
-                "job": "process_table",
-                "table": str(T),
-                "start": f"{begun}.000Z",
-                "end": f"{begun}.500Z",
-                "verdict": "ok",
-                "files": 1,
-                "words": "x",
-                "notebook": f"{number}.ipynb",
-            }
+            LoggedRun.from_json(
+                {
+                    "run": f"{number}abc",
+                    "job": "process_table",
+                    "table": str(T),
+                    "start": f"{begun}.000Z",
+                    "end": f"{begun}.500Z",
+                    "verdict": "ok",
+                    "files": 1,
+                    "words": "x",
+                    "notebook": f"{number}.ipynb",
+                }
+            )
         )
     return home
 
