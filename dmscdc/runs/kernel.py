@@ -26,6 +26,7 @@ from jupyter_client import AsyncKernelClient, AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
 from .fork import PROVISIONER, Forked, ForkServer, register_provisioner
+from .log import Cause
 from ..spark.session import own_python
 from ..storage.filesystem import scratch
 
@@ -124,9 +125,9 @@ def kill_group(
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-016
 def server_cause(
     words: str,  # how the server died, as far as known
-) -> str:  # why the run ended
+) -> Cause:  # why the run ended
     "`server out of memory` where the words mention memory, else `server died`."
-    return "server out of memory" if "memory" in words.lower() else "server died"
+    return Cause.OUT_OF_MEMORY if "memory" in words.lower() else Cause.SERVER_DIED
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #5709516e
 class StopSign(Protocol):
@@ -144,7 +145,7 @@ class Watch:
     stop: StopSign | None = None  # set when the controller wants to stop
     kernel: AsyncKernelManager | None = None
     process: subprocess.Popen | Forked | None = None
-    ended: tuple[str, str] = ("", "")  # cause and words, if this watch ended the run
+    ended: tuple[Cause, str] = (Cause.NONE, "")  # cause and words, if this watch ended the run
     begun: bool = False  # the kernel has answered
     until: float = float("inf")  # when the time-out ends, on the monotonic clock
     over: threading.Event = field(default_factory=threading.Event)
@@ -153,14 +154,14 @@ class Watch:
         "Start the time-out: the kernel is there and the first cell is next."
         self.begun, self.until = True, time.monotonic() + (self.timeout or float("inf"))
 
-    def reason(self) -> tuple[str, str]:
+    def reason(self) -> tuple[Cause, str]:
         "Cause and words if the run must end now, else empty."
         if self.stop is not None and self.stop.is_set():
-            return "stopped", "stopped on request before it was done"
+            return Cause.STOPPED, "stopped on request before it was done"
         if time.monotonic() > self.until:
-            return "time-out", f"not done after {self.timeout:g} seconds, so it was ended"
+            return Cause.TIME_OUT, f"not done after {self.timeout:g} seconds, so it was ended"
         words = self.server_death() if self.server_death else ""
-        return (server_cause(words), words) if words else ("", "")
+        return (server_cause(words), words) if words else (Cause.NONE, "")
 
 # %% ../../notebooks/09_runs/05_kernel.ipynb #cell-022
 _GRACE = 3.0  # seconds between interrupting and killing the kernel

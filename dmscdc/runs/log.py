@@ -21,13 +21,13 @@ from socket import gethostname
 from typing import Any, ClassVar, Self, cast
 from urllib.parse import quote
 
-from ..errors import RunStoreError, Verdict, escaped
+from ..errors import RunStoreError, Verdict, Word, escaped
 from ..landing.files import for_shell
 from .store import BucketRunStore, RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['RECORD', 'AS_IT_IS', 'FORKER_DIED', 'end_of_run', 'from_json', 'value_words', 'table_html', 'record', 'keys_first',
-           'records', 'Run', 'iso', 'path_name', 'started_by', 'new_run', 'Facts', 'LoggedRun', 'run_log_line',
+__all__ = ['RECORD', 'AS_IT_IS', 'end_of_run', 'from_json', 'value_words', 'table_html', 'record', 'keys_first', 'records',
+           'Cause', 'Run', 'iso', 'path_name', 'started_by', 'new_run', 'Facts', 'LoggedRun', 'run_log_line',
            'read_lines', 'RunLog', 'store_line', 'stored_run', 'run_log_lines', 'rebuild']
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-006
@@ -149,8 +149,17 @@ def records(
     return recorded
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-026
-FORKER_DIED = "process that forks died"
-_CAUSES = ("", "cell error", "kernel killed", "time-out", "server died", "server out of memory", FORKER_DIED, "stopped")
+class Cause(Word):
+    "Why a run ended early."
+
+    NONE = ""
+    CELL_ERROR = "cell error"
+    KERNEL_KILLED = "kernel killed"
+    TIME_OUT = "time-out"
+    SERVER_DIED = "server died"
+    OUT_OF_MEMORY = "server out of memory"
+    FORKER_DIED = "process that forks died"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ class Run:
     end: str
     verdict: str  # how it ended, one of `ENDS`
     words: str  # the verdict in a sentence
-    cause: str  # one of CAUSES: why it ended early; "" where it did not
+    cause: Cause  # why it ended early
     command: str  # the one command that runs it again
     notebook: Path | str  # the executed notebook; s3://… where it lies in a bucket
     html: Path | str  # the page of the same name
@@ -241,7 +250,7 @@ def new_run(
         end=iso(start),
         verdict=Verdict.FAILED,
         words="the process that ran it was gone before it was done",
-        cause="stopped",
+        cause=Cause.STOPPED,
         command=rerun,
         notebook=home / f"{stem}.ipynb",
         html=home / f"{stem}.html",

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import dmscdc
 from ..errors import ENDS, NoSuchJob, Refused, RefusedParameters, Verdict
 from dmscdc.runs.log import (
-    FORKER_DIED,
+    Cause,
     Run,
     iso,
     new_run,
@@ -150,7 +150,7 @@ def without_trace(text: str) -> str:
 def ended_early(
     error: BaseException,  # what `executed` returned
     watch: Watch,  # of this run
-) -> tuple[str, str, str]:  # verdict, cause, words
+) -> tuple[str, Cause, str]:  # verdict, cause, words
     "The verdict of a notebook that did not run to its end."
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -160,32 +160,32 @@ def ended_early(
     if watch.ended[0]:
         return Verdict.FAILED, *watch.ended
     if isinstance(error, KeyboardInterrupt):
-        return Verdict.FAILED, "stopped", "stopped by Ctrl-C before it was done"
+        return Verdict.FAILED, Cause.STOPPED, "stopped by Ctrl-C before it was done"
     if isinstance(error, PapermillExecutionError):
         if words := _server_words(watch, error):
             return Verdict.FAILED, server_cause(words), words
         message = without_trace(error.evalue.strip()) or "no message"
         if error.ename == Refused.__name__:
-            return Verdict.REFUSED, "cell error", message
-        return Verdict.FAILED, "cell error", f"{error.ename} in cell [{error.exec_count}]: {message}"
+            return Verdict.REFUSED, Cause.CELL_ERROR, message
+        return Verdict.FAILED, Cause.CELL_ERROR, f"{error.ename} in cell [{error.exec_count}]: {message}"
     code = watch.process.poll() if watch.process else None
     if getattr(watch.process, "is_orphan", False):
-        return Verdict.FAILED, FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
+        return Verdict.FAILED, Cause.FORKER_DIED, "the process that forks kernels was ended, and this kernel with it"
     if isinstance(error, DeadKernelError) or code or "Kernel died" in str(error):
-        return Verdict.FAILED, "kernel killed", kernel_end(code)
-    return Verdict.FAILED, "cell error", f"{type(error).__name__}: {error}"
+        return Verdict.FAILED, Cause.KERNEL_KILLED, kernel_end(code)
+    return Verdict.FAILED, Cause.CELL_ERROR, f"{type(error).__name__}: {error}"
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-029
 def recorded_verdict(
     recorded: dict[str, Any],  # what the job recorded
-) -> tuple[str, str, str]:  # verdict, cause, words
+) -> tuple[str, Cause, str]:  # verdict, cause, words
     "The verdict of a notebook that ran to its end: the one it recorded, or failed where it recorded none."
     entry = recorded.get("verdict")
     if not isinstance(entry, dict) or "verdict" not in entry:
-        return Verdict.FAILED, "", "the notebook ran to its end but recorded no verdict"
+        return Verdict.FAILED, Cause.NONE, "the notebook ran to its end but recorded no verdict"
     if entry["verdict"] not in ENDS:
-        return Verdict.FAILED, "", f"the notebook recorded a verdict that is none: {entry['verdict']!r}"
-    return entry["verdict"], "", str(entry.get("words") or entry["verdict"])
+        return Verdict.FAILED, Cause.NONE, f"the notebook recorded a verdict that is none: {entry['verdict']!r}"
+    return entry["verdict"], Cause.NONE, str(entry.get("words") or entry["verdict"])
 
 # %% ../../notebooks/09_runs/06_run.ipynb #cell-032
 def _weighed(run: Run, error: BaseException | None, watch: Watch) -> Run:

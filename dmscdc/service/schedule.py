@@ -25,7 +25,7 @@ from ..landing.s3 import open_landing
 from ..load.arrivals import PlanKind
 from ..reconcile.proven import keep_proof
 from ..reconcile.source import PASSWORD, address
-from ..runs.log import Run, iso
+from ..runs.log import Cause, Run, iso
 from ..runs.pages import below, first_sentence, write_front_page
 from ..runs.run import run_notebook
 from .config import Config, is_wanted
@@ -259,7 +259,19 @@ def not_compared(
                 raise
             said = Verdict.FAILED, str(error).removeprefix(f"{table}: ")
         words = f"{table}: not compared: {said[1]}"
-        left[table] = Run("", "reconcile", str(table), now, now, said[0], words, "", Advice.STATUS(), "", "")
+        left[table] = Run(
+            id="",
+            job="reconcile",
+            table=str(table),
+            start=now,
+            end=now,
+            verdict=said[0],
+            words=words,
+            cause=Cause.NONE,
+            command=Advice.STATUS(),
+            notebook="",
+            html="",
+        )
     return left
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #b9864cf8

@@ -21,7 +21,7 @@ from ..landing.advice import Advice
 from ..landing.files import TableRef
 from ..load.arrivals import PlanKind
 from ..load.lease import HOLD
-from ..runs.log import FORKER_DIED, Run
+from ..runs.log import Cause, Run
 from ..runs.progress import Progress
 from ..runs.run import run_notebook, secret_in
 from ..runs.store import open_run_store
@@ -567,7 +567,7 @@ def has_lost_server(
     outcome: Outcome,
 ) -> bool:
     "Whether the Spark server, or the process that forks kernels, died during this run, whoever caused it."
-    return outcome.run is not None and outcome.run.cause in ("server died", "server out of memory", FORKER_DIED)
+    return outcome.run is not None and outcome.run.cause in (Cause.SERVER_DIED, Cause.OUT_OF_MEMORY, Cause.FORKER_DIED)
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-048
 def retry_alone(
@@ -585,7 +585,7 @@ def retry_alone(
     if not status.has_work:
         return replace(outcome, verdict=Verdict.OK, words="it had committed before the server died")
     cause = outcome.run.cause if outcome.run else ""
-    casualty = "the process that forks kernels" if cause == FORKER_DIED else "its server"
+    casualty = "the process that forks kernels" if cause == Cause.FORKER_DIED else "its server"
     workers.say(f"{table}: {casualty} died, so once more, alone")
     second = try_table(workers, status)
     # A run that dies alone has caused it itself.
