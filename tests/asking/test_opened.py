@@ -140,6 +140,13 @@ def test_what_a_lake_that_lies_elsewhere_advises_works_where_it_is_typed(tmp_pat
         lake.alarms("Bad")
 
 
+def test_a_commit_that_was_never_made_is_a_mistake_and_no_damage(home):
+    ware = dmscdc.open(home)["ware"]
+    for ask in (lambda: ware.as_of(commit=99), lambda: ware.compare(1, 99)):
+        with pytest.raises(LookupError, match="shop.ware: there is no commit 99; there are 1 to 2"):
+            ask()
+
+
 def test_rows_are_chosen_by_conditions(home):
     rows = dmscdc.open(home)["ware"].rows(where=["price > 2", "id < 9"]).to_arrow().to_pylist()
     assert of(rows) == {key: row for key, row in SOURCE.items() if key < 9 and row[2] and row[2] > 2}

@@ -460,11 +460,16 @@ def _commit_in(journal: TransactionLog, number: int) -> Commit:
         return to_commit(journal.entry(number))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5ba17
-def _commit_at(table: ParquetTable, number: int) -> Commit:
-    "A commit by its number; every entry of the journal stays."
+def _check_number(table: ParquetTable, number: int) -> None:
+    "Raises `LookupError` for a commit that was never made: every entry of the transaction log stays."
     newest = table.journal.newest()
     if not 1 <= number <= newest:
         raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
+
+
+def _commit_at(table: ParquetTable, number: int) -> Commit:
+    "A commit by its number. Raises `LookupError`."
+    _check_number(table, number)
     return _commit_in(table.journal, number)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-030
@@ -518,10 +523,12 @@ class ParquetTable:
         return StagingDir(self.journal, transaction).files_dir
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        return read_entry(spark, self.journal, self._listing(self.journal.newest() if number is None else number))
+        entry = self._listing(number) if number is not None else self.journal.entry(self.journal.newest())
+        return read_entry(spark, self.journal, entry)
 
     def _listing(self, number: int) -> Entry:
-        "An entry with its files. Raises `LookupError` for one that upkeep made thin."
+        "An entry with its files. Raises `LookupError` for one that there is not, or that upkeep made thin."
+        _check_number(self, number)
         if (entry := self.journal.entry(number)).is_thin:
             raise LookupError(f"{self.table}: upkeep took the list of files out of commit {number}")
         return entry
