@@ -42,22 +42,22 @@ def ahead_of(
     )
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #8d732484
-def _raw_footers(task: TableContext, plan: Plan) -> list[Footer]:
+def _raw_footers(context: TableContext, plan: Plan) -> list[Footer]:
     "Footers of raw files: the first of the load, the last one applied, and all that wait."
     before = plan.before or Position()
     applied = [RawFile(path, size, 0) for path, size in before.window]
     # Files that wait are included, so that a new column does not rewrite all files a second time.
     files = (*before.load_files[:1], *applied, *plan.changes)
-    return read_footers({file.path: task.landing.url(task.table, file.path) for file in files})
+    return read_footers({file.path: context.landing.url(context.table, file.path) for file in files})
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #e136f6d4
-def adopted_schema(task: TableContext, plan: Plan, footers: list[Footer]) -> Schema:
+def adopted_schema(context: TableContext, plan: Plan, footers: list[Footer]) -> Schema:
     "The source's columns as the lake will hold them: of raw files first, which have their order. Raises `Refused`."
-    table = str(task.table)
+    table = str(context.table)
     # Raw files first: they have the source's order of columns, and only they know the type of a partition column.
-    schema = evolve(table, (), [*_raw_footers(task, plan), *footers]).schema
-    check_key(table, schema, task.key)
-    for name in task.partition:  # of which the lake has only the names of folders
+    schema = evolve(table, (), [*_raw_footers(context, plan), *footers]).schema
+    check_key(table, schema, context.key)
+    for name in context.partition:  # of which the lake has only the names of folders
         if name not in [column.name for column in schema]:
             raise Refused(
                 f"{table}: no raw file that is still in the landing has the partition column {name}, so its type is "
@@ -66,19 +66,21 @@ def adopted_schema(task: TableContext, plan: Plan, footers: list[Footer]) -> Sch
     return schema
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #adf0dbaa
-def prepare_adoption(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_adoption(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The lake of the 2019 solution becomes the table's first commit, at the position before. Raises `Refused`."
     clock = Stopwatch()
     try:
         with clock.step("footers"):
             # Before the first entry of our journal the folder is theirs, after it ours, whatever crashes in between.
-            files = task.lake.to_migrate(task.partition)
-        schema = adopted_schema(task, plan, list(files.footers))
+            files = context.lake.to_migrate(context.partition)
+        schema = adopted_schema(context, plan, list(files.footers))
         position = (plan.before or Position()).to_commit()
-        transaction = Transaction(None, position, task.run, schema, task.key, task.partition, op_column=task.op_column)
-        pending = task.lake.migrate(spark(), files, transaction)
+        transaction = Transaction(
+            None, position, context.run, schema, context.key, context.partition, op_column=context.op_column
+        )
+        pending = context.lake.migrate(spark(), files, transaction)
     except Refused as error:
-        advice = f"`{Advice.RELOAD_KEEP(task.table)}` loads the table again instead"
+        advice = f"`{Advice.RELOAD_KEEP(context.table)}` loads the table again instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {advice}", error.rows) from error
 
     def result(written: CommitMetrics) -> LoadResult:

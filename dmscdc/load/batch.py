@@ -52,14 +52,14 @@ def rows_by_file(rows: Iterable[RawRow]) -> dict[str, Collection[int]]:
     return rows_of
 
 # %% ../../notebooks/08_load/08_batch.ipynb #cell-022
-def load_file(task: TableContext, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
+def load_file(context: TableContext, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
     "The first file of the load, unless it is CSV."
-    return {file.path: task.landing.url(task.table, file.path) for file in load[:1] if not is_csv(file.path)}
+    return {file.path: context.landing.url(context.table, file.path) for file in load[:1] if not is_csv(file.path)}
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b0cd4304
-def change_sequence(task: TableContext, files: ChangeFiles, load: Sequence[RawFile]) -> str:
+def change_sequence(context: TableContext, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
-    return sequence_column(files, load_file(task, load))
+    return sequence_column(files, load_file(context, load))
 
 # %% ../../notebooks/08_load/08_batch.ipynb #c07317b0
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _kinds_of(plan: Plan, resumed: Sequence[RawFile]) -> dict[str, str]:  # by p
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b360b888
 def read_batch(
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
@@ -111,27 +111,27 @@ def read_batch(
     resumed: Sequence[RawFile] = (),  # see `BatchFiles`
 ) -> BatchFiles:
     "Open the files of a batch. Raises `Refused` where their columns do not fit."
-    opened = open_files(task, files, head)
-    evolution = columns_after(task, head, opened.footers)
+    opened = open_files(context, files, head)
+    evolution = columns_after(context, head, opened.footers)
     kinds = _kinds_of(plan, resumed)
-    load = load_file(task, plan.after.load_files)
-    changes = change_files(opened.footers, opened.urls, evolution.schema, kinds, task.key, load)
-    transaction = Transaction(head, {}, task.run, evolution.schema, task.key, head.partition)
+    load = load_file(context, plan.after.load_files)
+    changes = change_files(opened.footers, opened.urls, evolution.schema, kinds, context.key, load)
+    transaction = Transaction(head, {}, context.run, evolution.schema, context.key, head.partition)
     emptied = RawRow(*plan.after.emptied) if plan.after.emptied and plan.after.emptied[0] in opened.urls else None
     reading = BatchFiles(tuple(files), opened, evolution, kinds, changes, {}, transaction, emptied, tuple(resumed))
     return reading.skip(skipped)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #bf913e45
-def applied_changes(task: TableContext, head: Commit, files: Sequence[RawFile]) -> ChangeFiles:
+def applied_changes(context: TableContext, head: Commit, files: Sequence[RawFile]) -> ChangeFiles:
     "Applied files, read for a comparison: with the table's columns and theirs. Raises `Refused`."
-    opened = open_files(task, files, head)
-    evolution = evolve(str(task.table), head.schema, opened.footers)
+    opened = open_files(context, files, head)
+    evolution = evolve(str(context.table), head.schema, opened.footers)
     return change_files(opened.footers, opened.urls, evolution.schema)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #6ca48fb4
 def fold_files(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     files: ChangeFiles,
     url: str,  # a new folder
     load: Sequence[RawFile] = (),  # the load set that the table stands on
@@ -141,13 +141,13 @@ def fold_files(
     return stage(
         spark,
         files,
-        task.row_key,
+        context.row_key,
         url,
-        change_sequence(task, files, load),
-        soft_deletes=task.soft,
+        change_sequence(context, files, load),
+        soft_deletes=context.soft,
         # Without a key an update cannot name its row.
-        only_inserts=not task.key,
-        partition_texts=partition_texts(task, files.schema),
+        only_inserts=not context.key,
+        partition_texts=partition_texts(context, files.schema),
         existing_columns=tuple(column.name for column in table_schema),
     )
 
@@ -168,22 +168,22 @@ class FoldedBatch:
     note_useless: str = ""  # a column looks like a change sequence, and does not order the changes
 
 # %% ../../notebooks/08_load/08_batch.ipynb #04999d95
-def check_batch(task: TableContext, files: ChangeFiles, batch: Batch) -> None:
+def check_batch(context: TableContext, files: ChangeFiles, batch: Batch) -> None:
     "Raise `Refused` for rows that cannot be applied."
-    if batch.folded.bad and not task.aside:
-        refuse_bad(str(task.table), batch.folded)
+    if batch.folded.bad and not context.aside:
+        refuse_bad(str(context.table), batch.folded)
     if batch.folded.first_image:
-        _refuse_image(task, files, batch.folded.first_image)
+        _refuse_image(context, files, batch.folded.first_image)
     if batch.folded.first_unfit:
-        refuse_unfit(task, batch.folded.first_unfit)
+        refuse_unfit(context, batch.folded.first_unfit)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f707d653
-def _refuse_image(task: TableContext, files: ChangeFiles, insert: ChangePlace) -> None:
+def _refuse_image(context: TableContext, files: ChangeFiles, insert: ChangePlace) -> None:
     "Raise `Refused`: a column looks like a before image, and an insert has a value there, which DMS never writes."
     columns = ", ".join(files.images.values())
     raise Refused(
-        f"{task.table}: row {insert.row + 1:,} of {insert.path}: {columns} was expected to be a before image of the "
+        f"{context.table}: row {insert.row + 1:,} of {insert.path}: {columns} was expected to be a before image of the "
         "key, which DMS fills in updates only; this insert has a value there. Nothing was applied. If it is a column "
         "of the source, rename it on its way (rename-column, a rule of the DMS task), then: "
-        f"{Advice.RELOAD(task.table)}"
+        f"{Advice.RELOAD(context.table)}"
     )

@@ -26,63 +26,68 @@ __all__ = ['check_columns', 'partition_texts', 'has_unfit', 'refuse_unfit', 'col
 
 # %% ../../notebooks/08_load/05_columns.ipynb #cell-010
 def check_columns(
-    task: TableContext,
+    context: TableContext,
     schema: Schema,  # the source's columns as the lake will hold them
     footers: Sequence[Footer],
     head: Commit | None = None,  # None: the table is made anew
 ) -> None:
     "Key and partition must be columns of the table, and every file must carry the key. Raises `Refused`."
-    table = str(task.table)
+    table = str(context.table)
     table_schema = head.schema if head else ()
-    op_column = head.op_column if head else task.op_column
+    op_column = head.op_column if head else context.op_column
     # A wrong column is refused before Spark reads a row, with a command that mends it.
-    check_key(table, schema, task.key, footers)
+    check_key(table, schema, context.key, footers)
     check_case(table, schema, footers, table_schema, op_column)
-    for column in task.partition:
-        _check_partition(task, schema, column)
-    _check_once(task, "key", task.key)
-    _check_once(task, "partition", task.partition)
+    for column in context.partition:
+        _check_partition(context, schema, column)
+    _check_once(context, "key", context.key)
+    _check_once(context, "partition", context.partition)
 
 # %% ../../notebooks/08_load/05_columns.ipynb #afebabde
-def _check_partition(task: TableContext, schema: Schema, column: str) -> None:
+def _check_partition(context: TableContext, schema: Schema, column: str) -> None:
     "A partition column is one of the table, and can name folders where the lake has them. Raises `Refused`."
     types = {known_column.name: known_column.type for known_column in schema}
-    advice = f"Set another: {Advice.SET(task.table, '--partition …')}"
+    advice = f"Set another: {Advice.SET(context.table, '--partition …')}"
     if column not in types:
         carried = ", ".join(types)
-        raise Refused(f"{task.table}: the partition column {column} was expected, its files carry {carried}. {advice}")
-    if not task.lake.hive_folders:
+        raise Refused(
+            f"{context.table}: the partition column {column} was expected, its files carry {carried}. {advice}"
+        )
+    if not context.lake.hive_folders:
         return
     if types[column] == "binary":
-        raise Refused(f"{task.table}: the partition column {column} is binary, folders are called by texts. {advice}")
+        raise Refused(
+            f"{context.table}: the partition column {column} is binary, folders are called by texts. {advice}"
+        )
     # A folder's name has 255 bytes, for the column's name and the value together.
     room = folder_bytes_left(column)
     if room < LONGEST_VALUE:  # the first row with a long value would be refused, and the load with it
         raise Refused(
-            f"{task.table}: the name of the partition column {column[:40]}… leaves {max(room, 0)} bytes of a folder's "
+            f"{context.table}: the name of the partition column {column[:40]}… leaves {max(room, 0)} bytes of a "
+            "folder's "
             f"name to its values; {LONGEST_VALUE} were expected, which a decimal may need, and 26 of them a null. "
             f"{advice}"
         )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #240e88dc
-def _check_once(task: TableContext, setting: str, columns: Sequence[str]) -> None:
+def _check_once(context: TableContext, setting: str, columns: Sequence[str]) -> None:
     "A setting names each column once. Raises `Refused`."
     once = ",".join(dict.fromkeys(columns))
     if len(set(columns)) < len(columns):
         raise Refused(
-            f"{task.table}: the {setting} is set to {','.join(columns)}; each column was expected once. "
-            f"Set it: {Advice.SET(task.table, f'--{setting} {for_shell(once)}')}"
+            f"{context.table}: the {setting} is set to {','.join(columns)}; each column was expected once. "
+            f"Set it: {Advice.SET(context.table, f'--{setting} {for_shell(once)}')}"
         )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #633eee0e
 def partition_texts(
-    task: TableContext,
+    context: TableContext,
     schema: Schema,
 ) -> tuple[str, ...]:
     "Partition columns that hold texts, where these become names of folders."
-    if not task.lake.hive_folders:
+    if not context.lake.hive_folders:
         return ()
-    return tuple(column.name for column in schema if column.name in task.partition and column.type == "string")
+    return tuple(column.name for column in schema if column.name in context.partition and column.type == "string")
 
 # %% ../../notebooks/08_load/05_columns.ipynb #7ca43ce4
 def has_unfit(column: str) -> SparkColumn:
@@ -95,13 +100,13 @@ def has_unfit(column: str) -> SparkColumn:
     return value.isin("", HIVE_NULL) | value.contains("\0") | (size > folder_bytes_left(column))
 
 # %% ../../notebooks/08_load/05_columns.ipynb #4078fc79
-def refuse_unfit(task: TableContext, unfit: UnfitText) -> None:
+def refuse_unfit(context: TableContext, unfit: UnfitText) -> None:
     "Raise `Refused` for a text that no folder can be called: the alternative is to change the value silently."
     raise Refused(
-        f"{task.table}: row {unfit.row + 1:,} of {unfit.path}: partition column {unfit.column} "
+        f"{context.table}: row {unfit.row + 1:,} of {unfit.path}: partition column {unfit.column} "
         f"{_reason_unfit(unfit.value)}. Nothing was applied. Lay the table out by other columns: "
-        f"{Advice.SET(task.table, '--partition …')}, "
-        f"then {Advice.RELOAD(task.table)}"
+        f"{Advice.SET(context.table, '--partition …')}, "
+        f"then {Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/05_columns.ipynb #000fa782
@@ -115,15 +120,15 @@ def _reason_unfit(value: str) -> str:
     return f"is {value[:40]!r}… of {len(value.encode()):,} bytes, more than a folder's name can hold"
 
 # %% ../../notebooks/08_load/05_columns.ipynb #cell-027
-def columns_after(task: TableContext, head: Commit | None, footers: Sequence[Footer]) -> Evolution:
+def columns_after(context: TableContext, head: Commit | None, footers: Sequence[Footer]) -> Evolution:
     "What the table's columns become by change files. Raises `Refused`."
     # A load file among the changes has no Op.
-    check_ops(str(task.table), footers)
+    check_ops(str(context.table), footers)
     absent = Position.from_json(head.position).absent if head else ()
-    evolution = evolve(str(task.table), head.schema if head else (), footers, absent)
+    evolution = evolve(str(context.table), head.schema if head else (), footers, absent)
     if head and head.schema:
-        evolution = by_policy(str(task.table), task.schema_policy, head.schema, evolution)
-    check_columns(task, evolution.schema, footers, head)
+        evolution = by_policy(str(context.table), context.schema_policy, head.schema, evolution)
+    check_columns(context, evolution.schema, footers, head)
     return evolution
 
 # %% ../../notebooks/08_load/05_columns.ipynb #cell-013
@@ -152,7 +157,7 @@ def replaced_columns(
     return (*added, *removed, *changed)
 
 # %% ../../notebooks/08_load/05_columns.ipynb #22c97e9f
-def note_number(task: TableContext, schema: Schema) -> str:  # "" where it is a text, or there is none
+def note_number(context: TableContext, schema: Schema) -> str:  # "" where it is a text, or there is none
     "A change sequence whose type rounds it: what a person must know."
     rounded = next((column for column in schema if column.name.upper() == STANDARD and column.type != "string"), None)
     if not rounded:
@@ -160,5 +165,5 @@ def note_number(task: TableContext, schema: Schema) -> str:  # "" where it is a 
     return (
         f"column {rounded.name} is {rounded.type}, which does not hold the 35 digits of a change sequence, so names of "
         "files order the changes. Let its rule in the task make it a string(50), then: "
-        f"{Advice.RELOAD(task.table)}"
+        f"{Advice.RELOAD(context.table)}"
     )

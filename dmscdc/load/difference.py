@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 __all__ = ['takes_difference', 'compare_with_table', 'pending_difference']
 
 # %% ../../notebooks/08_load/06_difference.ipynb #e240eabc
-def takes_difference(task: TableContext, plan: Plan, head: Commit | None, schema: Schema) -> bool:
+def takes_difference(context: TableContext, plan: Plan, head: Commit | None, schema: Schema) -> bool:
     "Whether a new load is compared with the table instead of replacing it."
-    if task.reload != "difference" or not (head and head.rows and task.key):
+    if context.reload != "difference" or not (head and head.rows and context.key):
         return False
     is_load_again = set(plan.load) <= set(Position.from_json(head.position).load_files)
     if is_load_again:  # asked for by somebody who doubts the table
         return False
     # Rows can be compared only under the same key, columns and layout.
-    is_laid_out = (sorted(head.key), tuple(head.partition)) == (sorted(task.key), tuple(task.partition))
-    return is_laid_out and head.op_column == task.op_column and not replaced_columns(head, schema)
+    is_laid_out = (sorted(head.key), tuple(head.partition)) == (sorted(context.key), tuple(context.partition))
+    return is_laid_out and head.op_column == context.op_column and not replaced_columns(head, schema)
 
 # %% ../../notebooks/08_load/06_difference.ipynb #d3201c34
 def compare_with_table(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     transaction: Transaction,
     load: ChangeFiles,
@@ -51,17 +51,17 @@ def compare_with_table(
     "The load against the table, written down for those who follow the table."
     assert transaction.base  # only a table that holds rows is compared: see `takes_difference`
     name = reload_name(Position.from_json(transaction.base.position), plan.load)
-    fs, path = new_fs_and_path(task.reloads)
+    fs, path = new_fs_and_path(context.reloads)
     fs.delete_dir_contents(path, missing_dir_ok=True)  # of the load before, whose files are overwritten
     # A reader at exactly the table's position continues from these pairs, instead of starting again.
-    pairs = f"{task.reloads}/{name}" if name else ""
-    url = f"{task.lake.staging_dir(transaction)}/staged"
-    return stage_difference(spark, task.lake.read(spark), rows, task.key, load.schema, url, pairs)
+    pairs = f"{context.reloads}/{name}" if name else ""
+    url = f"{context.lake.staging_dir(transaction)}/staged"
+    return stage_difference(spark, context.lake.read(spark), rows, context.key, load.schema, url, pairs)
 
 # %% ../../notebooks/08_load/06_difference.ipynb #c7a8bbd0
 def pending_difference(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     transaction: Transaction,
     load: ChangeFiles,
@@ -72,9 +72,9 @@ def pending_difference(
 ) -> StagedLoad:
     "The difference as a batch, or only the position where there is none."
     if difference.batch.folded.keys:
-        pending = task.lake.apply(spark, difference.batch, transaction)
+        pending = context.lake.apply(spark, difference.batch, transaction)
     else:
-        pending = task.lake.commit_position(transaction, lambda: spark)
+        pending = context.lake.commit_position(transaction, lambda: spark)
     rows = load.rows - len(quarantined)
     # The lake is given only rows that differ; the others are counted here.
     unchanged = rows - difference.inserted - difference.updated
@@ -85,7 +85,7 @@ def pending_difference(
             files=report_files(plan.load, load.footers, {file.path: "load" for file in plan.load}),
             read=load.rows,
             keys=rows + difference.deleted,  # no row of the load names those
-            notes=tuple(filter(None, [note, note_too_fine(task.table, written.commit)])),
+            notes=tuple(filter(None, [note, note_too_fine(context.table, written.commit)])),
             seconds={**clock.seconds, **written.seconds},
             aside=len(quarantined),
             not_applied=tuple(quarantined[:NAMED]),

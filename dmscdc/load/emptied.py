@@ -118,31 +118,31 @@ def from_before_emptied(
     return [RawRow(row[FILE], row[ROW]) for row in rows.where(is_old).select(FILE, ROW).distinct().collect()]
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #ca032115
-def emptied_table(spark: OpenSession, task: TableContext, head: Commit, position: Position) -> PendingCommit:
+def emptied_table(spark: OpenSession, context: TableContext, head: Commit, position: Position) -> PendingCommit:
     "The table without rows, with the columns that it has."
-    transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
+    transaction = Transaction(head, position.to_commit(), context.run, head.schema, context.key, head.partition)
     if not head.rows:
-        return task.lake.commit_position(transaction, spark)
+        return context.lake.commit_position(transaction, spark)
     empty = spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
-    return task.lake.replace(spark(), empty, transaction, 0, 0)
+    return context.lake.replace(spark(), empty, transaction, 0, 0)
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #6d61494e
-def _check_truncate(task: TableContext, before: Position, file: RawFile, row: int) -> None:
+def _check_truncate(context: TableContext, before: Position, file: RawFile, row: int) -> None:
     "A TRUNCATE whose place among what was applied is known. Raises `Refused`."
     place = f"row {row + 1:,} of {file.path} empties the table (TRUNCATE)"
     # Nobody knows whether the load was read before or after the TRUNCATE.
     if before.base_files and file.time < min(load_file.time for load_file in before.base_files):
         raise Refused(
-            f"{task.table}: {place}, and the file was put before "
+            f"{context.table}: {place}, and the file was put before "
             "the load: nothing was applied. If the load was read after it, leave out the files from before: dmscdc "
-            f"table rewind {for_shell(task.table)} --reload --supersede. If another task was reading the load then, "
+            f"table rewind {for_shell(context.table)} --reload --supersede. If another task was reading the load then, "
             "which of its rows are older is unknown: let DMS load the table again"
         )
-    if not task.key and file.order <= change_order(before.last):
+    if not context.key and file.order <= change_order(before.last):
         raise Refused(
-            f"{task.table}: {place} and came late: rows that "
+            f"{context.table}: {place} and came late: rows that "
             "were inserted after it are applied already, and without a key they cannot be applied again. Load the "
-            f"table again: {Advice.RELOAD(task.table)}"
+            f"table again: {Advice.RELOAD(context.table)}"
         )
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #64dba766
@@ -165,7 +165,7 @@ def _position_on(emptied: Truncations, before: Position, after: Position) -> Pos
 # %% ../../notebooks/08_load/12_emptied.ipynb #997f7f5f
 def prepare_truncated(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # of the batch, in order
@@ -176,7 +176,7 @@ def prepare_truncated(
     path, row = emptied.last
     file = next(batch_file for batch_file in files if batch_file.path == path)
     before = Position.from_json(head.position)
-    _check_truncate(task, before, file, row)
+    _check_truncate(context, before, file, row)
     position = _position_on(emptied, before, plan.after)
     # Changes before the TRUNCATE do not count any more. What comes after it is a batch of its own.
     later_files = tuple(batch_file for batch_file in files if batch_file.order >= file.order)
@@ -195,18 +195,18 @@ def prepare_truncated(
     message = f"{count(head.rows, 'row')} removed: row {row + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
     if needless:
         message = f"{message}; {count(len(needless))} before it not needed ({some(needless)})"
-    notes = (_note_disorder(task, file, row),) if emptied.disorder else ()
+    notes = (_note_disorder(context, file, row),) if emptied.disorder else ()
 
     def result(written: CommitMetrics) -> LoadResult:
         removed = replace(written, deleted=head.rows)
         return LoadResult(removed, keys=head.rows, message=message, notes=notes, doubts=notes, emptied=head.rows)
 
-    return StagedLoad(emptied_table(spark, task, head, position), result, later_plan)
+    return StagedLoad(emptied_table(spark, context, head, position), result, later_plan)
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #049a25f6
-def _note_disorder(task: TableContext, file: RawFile, row: int) -> str:
+def _note_disorder(context: TableContext, file: RawFile, row: int) -> str:
     "Rows that come before a TRUNCATE by their file, and after it by their change sequence."
     return (
         f"{file.path}: rows before the TRUNCATE in row {row + 1:,} have later change sequences; the order "
-        f"of rows decided. To be certain, reload: {Advice.RELOAD(task.table)}"
+        f"of rows decided. To be certain, reload: {Advice.RELOAD(context.table)}"
     )

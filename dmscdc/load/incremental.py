@@ -47,7 +47,7 @@ __all__ = ['prepare_changes', 'prepare_empty']
 # %% ../../notebooks/08_load/16_incremental.ipynb #373d21c3
 def _open_batch(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
@@ -56,9 +56,9 @@ def _open_batch(
     resumed: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
 ) -> BatchFiles:
     "The files of a batch, with their columns and in their roles. Raises `Refused`."
-    left_out = left_out_before(task, Position.from_json(head.position), files)
+    left_out = left_out_before(context, Position.from_json(head.position), files)
     with clock.step("footers"):
-        reading = read_batch(task, plan, head, files, {**left_out, **skipped}, resumed)
+        reading = read_batch(context, plan, head, files, {**left_out, **skipped}, resumed)
     # A small batch is folded without Spark, so its start, which takes seconds, waits until something needs it.
     if not fits_in_memory(reading.changes.bytes):
         with clock.step("Spark's start"):
@@ -67,31 +67,31 @@ def _open_batch(
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #20af852a
 def _fold(
-    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, reading: BatchFiles, name: str
+    spark: SparkSession, context: TableContext, plan: Plan, head: Commit, reading: BatchFiles, name: str
 ) -> FoldedBatch:
     "Fold the rows of a batch, in a folder of a name that no fold of this reading has used."
-    url = f"{_staged(task, reading)}/{name}"
-    return FoldedBatch(reading, fold_files(spark, task, reading.changes, url, plan.after.load_files, head.schema))
+    url = f"{_staged(context, reading)}/{name}"
+    return FoldedBatch(reading, fold_files(spark, context, reading.changes, url, plan.after.load_files, head.schema))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #8aeb9f94
-def _staged(task: TableContext, reading: BatchFiles) -> str:
+def _staged(context: TableContext, reading: BatchFiles) -> str:
     "Where a batch is staged."
-    return f"{task.lake.staging_dir(reading.transaction)}/staged"
+    return f"{context.lake.staging_dir(reading.transaction)}/staged"
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #aa7ee950
 def _find_truncates(
-    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+    spark: OpenSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
 ) -> Truncations | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
-    if not (folded.batch.folded.bad and task.empties):  # to the fold such a row is a bad one
+    if not (folded.batch.folded.bad and context.empties):  # to the fold such a row is a bad one
         return None
     before = Position.from_json(head.position)
     changes = folded.reading.changes
     return emptied_by(
         spark(),
-        str(task.table),
+        str(context.table),
         changes,
-        change_sequence(task, changes, plan.after.load_files),
+        change_sequence(context, changes, plan.after.load_files),
         newest_applied=before.sequence or "",
         last_emptied=before.emptied_sequence,
         newest_file=change_order(before.last) if before.last else (),
@@ -100,7 +100,7 @@ def _find_truncates(
 # %% ../../notebooks/08_load/16_incremental.ipynb #7fa6a152
 def _without_obsolete(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -110,35 +110,35 @@ def _without_obsolete(
     reading = folded.reading
     # A resumed task may send such changes again; applied, they would bring back rows that the source no longer has.
     before_truncate = from_before_emptied(spark, reading.changes, folded.batch, plan.after.emptied_sequence)
-    before_load = sent_before_load(spark, task, head, reading.changes, folded.batch)
+    before_load = sent_before_load(spark, context, head, reading.changes, folded.batch)
     reasons = {**dict.fromkeys(before_load.resent, BEFORE_LOAD), **dict.fromkeys(before_truncate, BEFORE_EMPTIED)}
     if truncates:
         reasons |= {**dict.fromkeys(truncates.unseen, NOT_EMPTIED), **dict.fromkeys(truncates.again, SENT_AGAIN)}
     remaining = reading.skip(reasons)
     if len(remaining.skipped) > len(reading.skipped):
-        folded = _fold(spark, task, plan, head, remaining, "again")
+        folded = _fold(spark, context, plan, head, remaining, "again")
     return replace(folded, older=before_load.others)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #b44549fc
 def _fold_batch(
-    spark: OpenSession, task: TableContext, plan: Plan, head: Commit, reading: BatchFiles, clock: Stopwatch
+    spark: OpenSession, context: TableContext, plan: Plan, head: Commit, reading: BatchFiles, clock: Stopwatch
 ) -> FoldedBatch | Truncations:
     "The batch, folded; or the TRUNCATE that comes first. Raises `Refused`."
     on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
-        folded = _fold(on_demand, task, plan, head, reading, "first")
-        truncates = _find_truncates(spark, task, plan, head, folded)
+        folded = _fold(on_demand, context, plan, head, reading, "first")
+        truncates = _find_truncates(spark, context, plan, head, folded)
         # The table is emptied first, and what comes after the TRUNCATE is a batch of its own.
         if truncates and truncates.last:
             return truncates
-        folded = _without_obsolete(on_demand, task, plan, head, folded, truncates)
-        check_batch(task, folded.reading.changes, folded.batch)
+        folded = _without_obsolete(on_demand, context, plan, head, folded, truncates)
+        check_batch(context, folded.reading.changes, folded.batch)
     return folded
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #69a17d0e
 def _find_repeated(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -152,27 +152,29 @@ def _find_repeated(
     images = folded.reading.changes.images
     # Where all applied files are there, folding them again decides everything. Else the table's rows say what they have
     # passed, and the files that are left know the newer deletes.
-    earlier = resumed_files(spark, task, head, folded.batch, files, images) if is_complete else []
+    earlier = resumed_files(spark, context, head, folded.batch, files, images) if is_complete else []
     if not earlier:
-        folded = _without_passed(on_demand, task, plan, head, folded)
-        earlier = resumed_files(spark, task, head, folded.batch, files, images, all_known=False) if is_complete else []
+        folded = _without_passed(on_demand, context, plan, head, folded)
+        earlier = (
+            resumed_files(spark, context, head, folded.batch, files, images, all_known=False) if is_complete else []
+        )
     return replace(folded, earlier=tuple(earlier))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #e3100a17
 def _without_passed(
-    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+    spark: SparkSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
 ) -> FoldedBatch:
     "The batch without changes that rows of the table have passed."
-    passed = passed_rows(spark, task, head, folded.reading.changes, folded.batch) if task.key else []
+    passed = passed_rows(spark, context, head, folded.reading.changes, folded.batch) if context.key else []
     if not passed:
         return folded
     remaining = folded.reading.skip(dict.fromkeys(passed, PASSED))
-    return replace(_fold(spark, task, plan, head, remaining, "passed"), older=folded.older)
+    return replace(_fold(spark, context, plan, head, remaining, "passed"), older=folded.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #f1a5147e
 def _fold_with_applied(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -186,29 +188,31 @@ def _fold_with_applied(
     if plan.changes:
         newest = Position.from_json(head.position).sequence or ""
         with clock.step("fold", reading.rows):
-            unseen = never_seen(on_demand, task, head, reading.changes, folded.earlier, newest)
-    together = _open_batch(spark, task, plan, head, files, clock, reading.skipped, folded.earlier)
-    refolded = _fold_batch(spark, task, plan, head, together, clock)
+            unseen = never_seen(on_demand, context, head, reading.changes, folded.earlier, newest)
+    together = _open_batch(spark, context, plan, head, files, clock, reading.skipped, folded.earlier)
+    refolded = _fold_batch(spark, context, plan, head, together, clock)
     if isinstance(refolded, Truncations):
         return refolded
     return replace(refolded, never_seen=unseen, older=folded.older + refolded.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #666cd9b7
 def _fold_keyless(
-    spark: SparkSession, task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
+    spark: SparkSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
 ) -> FoldedBatch:
     "The batch of a table without a key, without what repeats the load or was sent again. Raises `Refused`."
     reading = folded.reading
     changes = reading.changes
     applied = dict(Position.from_json(head.position).window)
-    sent_again = rows_sent_again(spark, task, head, changes, folded.batch, folded.earlier, applied)
-    repeats_of_the_load = repeats_of_load(spark, task, head, changes, reading.files)
+    sent_again = rows_sent_again(spark, context, head, changes, folded.batch, folded.earlier, applied)
+    repeats_of_the_load = repeats_of_load(spark, context, head, changes, reading.files)
     instruction = (plan.instruction or {}).get("kind")
     was_applied = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )
-    repeats = [*(repeats_of_the_load if task.doubles else []), *sent_again.rows]
-    applied_batch = apply_without_key(spark, task, changes, folded.batch, repeats, was_applied, _staged(task, reading))
+    repeats = [*(repeats_of_the_load if context.doubles else []), *sent_again.rows]
+    applied_batch = apply_without_key(
+        spark, context, changes, folded.batch, repeats, was_applied, _staged(context, reading)
+    )
     counts = replace(applied_batch.batch.folded, lowest=sent_again.lowest)  # of what is new
     return replace(
         folded,
@@ -219,7 +223,7 @@ def _fold_keyless(
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #073cf12a
-def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: FoldedBatch) -> FoldedBatch:
+def _with_remarks(spark: OpenSession, context: TableContext, head: Commit, folded: FoldedBatch) -> FoldedBatch:
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.folded
     changes = folded.reading.changes
@@ -227,7 +231,7 @@ def _with_remarks(spark: OpenSession, task: TableContext, head: Commit, folded: 
     is_after_load = Position.from_json(head.position).applied == (0, 0)
     return replace(
         folded,
-        note_useless=note_useless(task, changes) if is_after_load and not counts.highest else "",
+        note_useless=note_useless(context, changes) if is_after_load and not counts.highest else "",
         left_out=left_out_changes(spark(), changes) if counts.left_out else LeftOut(),
     )
 
@@ -247,7 +251,7 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
 # %% ../../notebooks/08_load/16_incremental.ipynb #cell-028
 def _prepare_batch(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],  # in order
@@ -255,33 +259,33 @@ def _prepare_batch(
 ) -> StagedLoad:
     "Fold files onto the table. Raises `Refused`."
     clock = Stopwatch()
-    reading = _open_batch(spark, task, plan, head, files, clock)
-    folded = _fold_batch(spark, task, plan, head, reading, clock)
+    reading = _open_batch(spark, context, plan, head, files, clock)
+    folded = _fold_batch(spark, context, plan, head, reading, clock)
     if isinstance(folded, FoldedBatch):
         with clock.step("fold", reading.rows):
-            folded = _find_repeated(spark, task, plan, head, folded, is_complete=not unreadable_files)
-        if folded.earlier and task.key:
+            folded = _find_repeated(spark, context, plan, head, folded, is_complete=not unreadable_files)
+        if folded.earlier and context.key:
             files = sorted([*folded.earlier, *files], key=lambda file: file.order)
-            folded = _fold_with_applied(spark, task, plan, head, folded, files, clock)
+            folded = _fold_with_applied(spark, context, plan, head, folded, files, clock)
     if isinstance(folded, Truncations):
-        return prepare_truncated(spark, task, plan, head, files, folded)
+        return prepare_truncated(spark, context, plan, head, files, folded)
     on_demand = session_on_demand(spark)
     with clock.step("fold", reading.rows):
-        if not task.key:
-            folded = _fold_keyless(on_demand, task, plan, head, folded)
-        folded = _with_remarks(spark, task, head, folded)
+        if not context.key:
+            folded = _fold_keyless(on_demand, context, plan, head, folded)
+        folded = _with_remarks(spark, context, head, folded)
     position = _position_after(plan, head, folded)
-    position, not_applied = list_not_applied(spark, task, plan, head, folded, unreadable_files, position)
+    position, not_applied = list_not_applied(spark, context, plan, head, folded, unreadable_files, position)
     transaction = replace(folded.reading.transaction, position=position.to_commit())
-    pending = task.lake.apply(on_demand, folded.batch, transaction)
+    pending = context.lake.apply(on_demand, folded.batch, transaction)
     return StagedLoad(
-        pending, lambda written: result_of(spark, task, plan, head, folded, not_applied, clock.seconds, written)
+        pending, lambda written: result_of(spark, context, plan, head, folded, not_applied, clock.seconds, written)
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
 def _prepare_only_quarantined(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     files: Sequence[RawFile],
@@ -292,46 +296,48 @@ def _prepare_only_quarantined(
     rows = [SetAside(path, None, reason) for path, reason in unreadable_files.items()]
     position = carry_over(plan.after, before)
     position, note = quarantine_rows(
-        task, position, head, after_drop(before, plan), {file.path for file in files}, rows
+        context, position, head, after_drop(before, plan), {file.path for file in files}, rows
     )
-    transaction = Transaction(head, position.to_commit(), task.run, head.schema, task.key, head.partition)
+    transaction = Transaction(head, position.to_commit(), context.run, head.schema, context.key, head.partition)
     message = f"{count(len(unreadable_files), 'file')} quarantined"
 
     def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(written, notes=(note,), message=message, not_applied=tuple(rows[:NAMED]))
 
-    return StagedLoad(task.lake.commit_position(transaction, spark), result)
+    return StagedLoad(context.lake.commit_position(transaction, spark), result)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #ed08beec
-def prepare_changes(spark: OpenSession, task: TableContext, plan: Plan, head: Commit) -> StagedLoad:
+def prepare_changes(spark: OpenSession, context: TableContext, plan: Plan, head: Commit) -> StagedLoad:
     "Fold change files onto the table. Raises `Refused`."
     files = sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda file: file.order)
     try:
-        return _prepare_batch(spark, task, plan, head, files, {})
+        return _prepare_batch(spark, context, plan, head, files, {})
     except Unreadable:
-        unreadable_files = find_unreadable(task, plan, head, files) if task.aside else {}
+        unreadable_files = find_unreadable(context, plan, head, files) if context.aside else {}
         if not unreadable_files:
             raise
     # A file that cannot be read is quarantined as a whole; the others go on without it.
     readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
-        return _prepare_only_quarantined(spark, task, plan, head, files, unreadable_files)
-    return _prepare_batch(spark, task, plan, head, readable, unreadable_files)
+        return _prepare_only_quarantined(spark, context, plan, head, files, unreadable_files)
+    return _prepare_batch(spark, context, plan, head, readable, unreadable_files)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #31de4e75
-def prepare_empty(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_empty(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
     try:
-        footers = open_files(task, plan.changes, head).footers
+        footers = open_files(context, plan.changes, head).footers
     except Unreadable:
-        unreadable_files = find_unreadable(task, plan, head, plan.changes) if task.aside else {}
+        unreadable_files = find_unreadable(context, plan, head, plan.changes) if context.aside else {}
         if not unreadable_files:
             raise
-        footers = open_files(task, [file for file in plan.changes if file.path not in unreadable_files], head).footers
+        footers = open_files(
+            context, [file for file in plan.changes if file.path not in unreadable_files], head
+        ).footers
     if footers:
         # What cannot be applied is refused before there is a table.
-        columns_after(task, head, footers)
+        columns_after(context, head, footers)
     position = Position(applied=(0, 0)).to_commit()
-    op_column = "" if head else task.op_column
-    transaction = Transaction(head, position, task.run, (), task.key, task.partition, op_column=op_column)
-    return StagedLoad(task.lake.commit_position(transaction, spark))
+    op_column = "" if head else context.op_column
+    transaction = Transaction(head, position, context.run, (), context.key, context.partition, op_column=op_column)
+    return StagedLoad(context.lake.commit_position(transaction, spark))

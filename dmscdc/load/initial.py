@@ -44,7 +44,7 @@ __all__ = ['load_rows', 'replace_table', 'position_of_load', 'prepare_load']
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-008
 def load_rows(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     load: ChangeFiles,
     load_number: int,
     rows_aside: int = 0,  # how many of the rows are quarantined
@@ -53,13 +53,13 @@ def load_rows(
     from pyspark.sql import functions as F
 
     check_sound(spark, load.urls, load.bytes)  # before Spark reads: it could not say which file is damaged
-    raw = without_aside(task, load, read_changes(spark, load), rows_aside)
+    raw = without_aside(context, load, read_changes(spark, load), rows_aside)
     columns = [quoted(column.name) for column in load.schema]
     file = F.concat(FILE, F.lit(f"#{load_number}"))  # a reload uses the same names again
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #fa8500f6
-def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles, rows_aside: int = 0) -> None:
+def _check_load_ops(spark: SparkSession, context: TableContext, files: ChangeFiles, rows_aside: int = 0) -> None:
     """`Op` of a load row is I, where there is one: another value is a column of the source, which ours would replace.
 
     Raises `Refused`."""
@@ -69,38 +69,38 @@ def _check_load_ops(spark: SparkSession, task: TableContext, files: ChangeFiles,
     with ThreadPoolExecutor(16) as pool:  # most files can say by their ends that they hold nothing else
         if all(pool.map(lambda footer: holds_only(files.urls[footer.path], footer.path, OP, "I"), footers)):
             return
-    rows = without_aside(task, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
+    rows = without_aside(context, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
     if row := rows.where(~F.col(OP).eqNullSafe("I")).select(FILE, ROW, OP).first():
         raise Refused(
-            f"{task.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
+            f"{context.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
             f"there. A column {OP} of the source must be renamed on its way (rename-column, a rule of the DMS task), "
-            f"then: {Advice.RELOAD(task.table)}"
+            f"then: {Advice.RELOAD(context.table)}"
         )
 
 # %% ../../notebooks/08_load/07_initial.ipynb #27406b45
 def _check_rows(
-    spark: SparkSession, task: TableContext, files: ChangeFiles, quarantined: Sequence[SetAside] = ()
+    spark: SparkSession, context: TableContext, files: ChangeFiles, quarantined: Sequence[SetAside] = ()
 ) -> None:
     "The rows of a load are inserts, and the key identifies them. Raises `Refused`."
-    _check_load_ops(spark, task, files, len(quarantined))
-    if task.key and quarantined:
-        rows = without_aside(task, files, read_changes(spark, files), len(quarantined))
-        check_counted(str(task.table), rows, task.key, files.rows - len(quarantined))
-    elif task.key:
-        check_unique(spark, str(task.table), files, task.key)
+    _check_load_ops(spark, context, files, len(quarantined))
+    if context.key and quarantined:
+        rows = without_aside(context, files, read_changes(spark, files), len(quarantined))
+        check_counted(str(context.table), rows, context.key, files.rows - len(quarantined))
+    elif context.key:
+        check_unique(spark, str(context.table), files, context.key)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #44ac270c
-def _check_folders(spark: SparkSession, task: TableContext, files: ChangeFiles) -> None:
+def _check_folders(spark: SparkSession, context: TableContext, files: ChangeFiles) -> None:
     "Each partition of a load can name a folder. Raises `Refused`."
-    for column in partition_texts(task, files.schema):
+    for column in partition_texts(context, files.schema):
         unfit = read_changes(spark, files).where(has_unfit(column)).select(FILE, ROW, quoted(column))
         if row := unfit.first():
-            refuse_unfit(task, UnfitText(row[FILE], row[ROW], column, row[column]))
+            refuse_unfit(context, UnfitText(row[FILE], row[ROW], column, row[column]))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #4ca082ef
 def replace_table(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     transaction: Transaction,
     load: ChangeFiles,
     load_number: int,
@@ -108,11 +108,11 @@ def replace_table(
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
     # Copying files reads no row; without some of their rows, files cannot be copied.
-    if task.lake.can_copy(transaction) and not rows_aside:
-        return task.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
-    rows = load_rows(spark, task, load, load_number, rows_aside)
+    if context.lake.can_copy(transaction) and not rows_aside:
+        return context.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
+    rows = load_rows(spark, context, load, load_number, rows_aside)
     try:
-        return task.lake.replace(spark, rows, transaction, load.rows - rows_aside, load.bytes)
+        return context.lake.replace(spark, rows, transaction, load.rows - rows_aside, load.bytes)
     except LostRows:
         refuse_lost(spark, load)  # names the file
         raise
@@ -138,55 +138,63 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
 def _position_and_note(
-    task: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
+    context: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are quarantined, "" for none
     "The table's position once the load is committed."
     position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
     # Nothing that was quarantined before the load still is.
-    return quarantine_rows(task, position, head, before=Position(), paths=(), rows=quarantined)
+    return quarantine_rows(context, position, head, before=Position(), paths=(), rows=quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
-def _open_load(task: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
+def _open_load(context: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
     "The files of a load, with the columns that the table gets. Raises `Refused`."
-    schema = evolve(str(task.table), (), opened.footers).schema
-    if task.schema_policy == "strict":
-        check_same(str(task.table), replaced_columns(head, schema))
-    check_columns(task, schema, opened.footers)
+    schema = evolve(str(context.table), (), opened.footers).schema
+    if context.schema_policy == "strict":
+        check_same(str(context.table), replaced_columns(head, schema))
+    check_columns(context, schema, opened.footers)
     return change_files(opened.footers, opened.urls, schema)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-012
-def prepare_load(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_load(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "The table becomes the load set. Raises `Refused`."
     clock = Stopwatch()
     on_demand = session_on_demand(spark)  # a session that starts at its first use
     with clock.step("footers"):
-        opened = open_files(task, plan.load, head)
-    load = _open_load(task, opened, head)
+        opened = open_files(context, plan.load, head)
+    load = _open_load(context, opened, head)
     # A small load is checked without Spark.
     if not fits_in_memory(load.bytes):
         with clock.step("Spark's start"):
             spark()
     # With two rows of one key, no change could say which of them it means.
     with clock.step("check key", load.rows):
-        quarantined = load_rows_aside(spark, task, load, opened.bad)
-        _check_rows(on_demand, task, load, quarantined)
-        _check_folders(on_demand, task, load)
-    position, note = _position_and_note(task, plan, head, opened, quarantined)
+        quarantined = load_rows_aside(spark, context, load, opened.bad)
+        _check_rows(on_demand, context, load, quarantined)
+        _check_folders(on_demand, context, load)
+    position, note = _position_and_note(context, plan, head, opened, quarantined)
     transaction = Transaction(
-        head, position.to_commit(), task.run, load.schema, task.key, task.partition, op_column=task.op_column
+        head,
+        position.to_commit(),
+        context.run,
+        load.schema,
+        context.key,
+        context.partition,
+        op_column=context.op_column,
     )
-    if takes_difference(task, plan, head, load.schema):
+    if takes_difference(context, plan, head, load.schema):
         with clock.step("compare with the table", load.rows):
-            rows = load_rows(spark(), task, load, plan.load_number, len(quarantined))
-            difference = compare_with_table(spark(), task, plan, transaction, load, rows)
-        return pending_difference(spark(), task, plan, transaction, load, difference, quarantined, note, clock)
-    pending = replace_table(on_demand, task, transaction, load, plan.load_number, len(quarantined))
-    return StagedLoad(pending, lambda written: _load_result(task, plan, head, load, quarantined, note, clock, written))
+            rows = load_rows(spark(), context, load, plan.load_number, len(quarantined))
+            difference = compare_with_table(spark(), context, plan, transaction, load, rows)
+        return pending_difference(spark(), context, plan, transaction, load, difference, quarantined, note, clock)
+    pending = replace_table(on_demand, context, transaction, load, plan.load_number, len(quarantined))
+    return StagedLoad(
+        pending, lambda written: _load_result(context, plan, head, load, quarantined, note, clock, written)
+    )
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d41b285b
 def _load_result(
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit | None,
     load: ChangeFiles,
@@ -196,7 +204,7 @@ def _load_result(
     written: CommitMetrics,
 ) -> LoadResult:
     "What the commit of a load did."
-    notes = [note, note_too_fine(task.table, written.commit), note_number(task, load.schema)]
+    notes = [note, note_too_fine(context.table, written.commit), note_number(context, load.schema)]
     return LoadResult(
         written,
         files=report_files(plan.load, load.footers, {file.path: "load" for file in plan.load}),

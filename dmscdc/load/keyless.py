@@ -117,7 +117,7 @@ def _had_by(
 # %% ../../notebooks/08_load/09_keyless.ipynb #c9c8cffa
 def rows_sent_again(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     head: Commit,
     files: ChangeFiles,
     batch: Batch,
@@ -135,7 +135,7 @@ def rows_sent_again(
     rows = ordered_rows(spark, files).where("true" if images_of(files, batch) else f"{OP} = 'I'")
     repeats = _twice_in_batch(rows, files)
     if resumed and lowest:
-        earlier = applied_changes(task, head, resumed)
+        earlier = applied_changes(context, head, resumed)
         if sequence_column(earlier) == column:
             values = _values_of(files, [footer.schema for footer in earlier.footers])
             in_earlier = _had_by(
@@ -145,7 +145,7 @@ def rows_sent_again(
     # The table has no change above its highest sequence, so there is nothing to compare.
     if lowest and lowest.sequence <= (Position.from_json(head.position).sequence or ""):
         values = _values_of(files, [head.schema])
-        table = task.lake.read(spark)
+        table = context.lake.read(spark)
         repeats = repeats.union(_had_by(table, F.lit(None), values, rows, files, lowest.sequence, applied))
     resent: dict[RawRow, bool] = {}
     for row in repeats.collect():
@@ -168,7 +168,7 @@ _SHORTLY = timedelta(minutes=15)  # after the load, in which DMS still writes fi
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #b275981e
 def repeats_of_load(
-    spark: SparkSession, task: TableContext, head: Commit, files: ChangeFiles, raw_files: Sequence[RawFile]
+    spark: SparkSession, context: TableContext, head: Commit, files: ChangeFiles, raw_files: Sequence[RawFile]
 ) -> list[RawRow]:
     "Inserts of a table without a key that are equal to rows of its load, in files closed until shortly after it."
     load = Position.from_json(head.position)
@@ -177,17 +177,17 @@ def repeats_of_load(
     chosen = replace(files, footers=tuple(file for file in files.footers if file.path in closed_soon))
     if not chosen.footers or not load.base_files:
         return []
-    carried = {column.name for file in read_footers(load_file(task, load.load_files)) for column in file.schema}
-    added_by_task = (task.csv.timestamp, sequence_column(files))  # DMS has no sequence for a row of a load
+    carried = {column.name for file in read_footers(load_file(context, load.load_files)) for column in file.schema}
+    added_by_task = (context.csv.timestamp, sequence_column(files))  # DMS has no sequence for a row of a load
     names = [column.name for column in head.schema if not column.of and column.name not in added_by_task]
     names = [name for name in names if not carried or name in carried]
-    table = task.lake.read(spark)
+    table = context.lake.read(spark)
     # A row of a load has the load's number behind its file's name.
     of_load = table.where(table[FILE].endswith(f"#{load.load}"))
     return [RawRow(*place) for place in doubles(ordered_rows(spark, chosen), of_load, names)]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #0782a54a
-def note_repeated(task: TableContext, rows: int) -> list[str]:
+def note_repeated(context: TableContext, rows: int) -> list[str]:
     "Rows that stand in the load and behind it."
     if not rows:
         return []
@@ -195,8 +195,8 @@ def note_repeated(task: TableContext, rows: int) -> list[str]:
     return [
         f"{count(rows, 'inserted row')} {are} equal to rows of the load, in files closed until 15 minutes after it: "
         f"probably they were in the table when it was read, and are in both. They are kept. To leave them out: dmscdc "
-        f"table set {for_shell(task.table)} --duplicates drop, then "
-        f"{Advice.RELOAD(task.table)}"
+        f"table set {for_shell(context.table)} --duplicates drop, then "
+        f"{Advice.RELOAD(context.table)}"
     ]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #97baf449
@@ -214,7 +214,7 @@ def _drop_rows(spark: SparkSession, batch: Batch, rows: Sequence[RawRow], url: s
 # %% ../../notebooks/08_load/09_keyless.ipynb #c497149f
 def apply_without_key(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     files: ChangeFiles,
     batch: Batch,
     repeats: Sequence[RawRow],  # rows that are left out, because they repeat others
@@ -225,18 +225,19 @@ def apply_without_key(
     images = images_of(files, batch)
     if images and is_again:
         raise Refused(
-            f"{task.table} has no key, and its updates and deletes took rows that were equal to theirs: they cannot be "
-            f"applied again. Load it again: {Advice.RELOAD(task.table)}"
+            f"{context.table} has no key, and its updates and deletes took rows that were equal to theirs: they cannot "
+            "be "
+            f"applied again. Load it again: {Advice.RELOAD(context.table)}"
         )
     if images:
         without = {**files.without, **rows_by_file(repeats)}
         rows = ordered_rows(spark, replace(files, without=without))
-        return stage_met(spark, rows, task.lake.read(spark), batch.folded, files.schema, images, f"{staged}/met")
+        return stage_met(spark, rows, context.lake.read(spark), batch.folded, files.schema, images, f"{staged}/met")
     return Met(_drop_rows(spark, batch, repeats, f"{staged}/once") if repeats else batch, 0)
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #9771d3da
 def note_missed(
-    task: TableContext,
+    context: TableContext,
     misses: int,
     early: Sequence[RawFile],  # files of the batch that were put before the load
     is_first: bool,  # nothing was applied between the load and these files
@@ -255,7 +256,7 @@ def note_missed(
             f"{some(early)} {'was' if len(early) == 1 else 'were'} put before the load, which may have the changes"
         )
         return [
-            f"{fact}{early_words}. If it does, leave such files out: {Advice.RELOAD_SUPERSEDE(task.table)}. "
+            f"{fact}{early_words}. If it does, leave such files out: {Advice.RELOAD_SUPERSEDE(context.table)}. "
             "If you do not know, let DMS load the table again"
         ]
     if is_first:
@@ -263,21 +264,21 @@ def note_missed(
             "Either the load has these changes already, or a task has sent them twice, and a reload applies the same"
         )
         return [f"{fact}{explanation} files. To be certain, let DMS load the table again"]
-    return [f"{fact}To be certain, reload: {Advice.RELOAD(task.table)}"]
+    return [f"{fact}To be certain, reload: {Advice.RELOAD(context.table)}"]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #f50750cf
-def note_left_out(task: TableContext, left_out: LeftOut) -> str:
+def note_left_out(context: TableContext, left_out: LeftOut) -> str:
     "Updates and deletes of a table without a key; else empty."
     if not left_out.total:
         return ""
     count_words = "1 update or delete was" if left_out.total == 1 else f"{left_out.total:,} updates and deletes were"
     first_row = left_out.rows[0]
     return (
-        f"{task.table} has no key: {count_words} not applied, the first is row {(first_row.row or 0) + 1:,} of "
+        f"{context.table} has no key: {count_words} not applied, the first is row {(first_row.row or 0) + 1:,} of "
         f"{first_row.path}. All of "
-        f"them: `{Advice.QUARANTINE_SHOW(task.table)}`. If columns identify its rows, set them: "
-        f"`{Advice.SET(task.table, '--key …')}`, then reload: "
-        f"`{Advice.RELOAD(task.table)}`. If none do, let the task write before images of all "
+        f"them: `{Advice.QUARANTINE_SHOW(context.table)}`. If columns identify its rows, set them: "
+        f"`{Advice.SET(context.table, '--key …')}`, then reload: "
+        f"`{Advice.RELOAD(context.table)}`. If none do, let the task write before images of all "
         f"columns (add-before-image-columns, column-filter all) and reload: each update or delete then takes a row "
-        f"that is equal. To go on without them: `{Advice.QUARANTINE_DROP(task.table)}`"
+        f"that is equal. To go on without them: `{Advice.QUARANTINE_DROP(context.table)}`"
     )

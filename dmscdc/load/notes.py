@@ -22,10 +22,10 @@ __all__ = ['note_sequence', 'note_unproven', 'note_late', 'note_disorder', 'note
            'note_unmatched', 'say_on_top']
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-024
-def note_sequence(task: TableContext, base: Commit, batch: Batch) -> str:
+def note_sequence(context: TableContext, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds: it is unknown which change was later."
     start = batch.folded.lowest
-    if not start or task.from_stream:
+    if not start or context.from_stream:
         return ""
     position = Position.from_json(base.position)
     applied_sequence = position.sequence or ""
@@ -38,13 +38,13 @@ def note_sequence(task: TableContext, base: Commit, batch: Batch) -> str:
         "has applied from files before it. Neither the table's rows nor the known files tell that these changes were "
         "applied before, so they were applied: a row that was deleted since may be back. Look whether the task was "
         "resumed from long before, or two tasks write to one folder. "
-        f"To be certain, reload: {Advice.RELOAD(task.table)}"
+        f"To be certain, reload: {Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #b57d1a8d
-def note_unproven(task: TableContext, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
+def note_unproven(context: TableContext, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
     "Rows without a change sequence in a table whose changes had one."
-    if not before.sequence or not batch.folded.without_sequence or task.from_stream:
+    if not before.sequence or not batch.folded.without_sequence or context.from_stream:
         return ""
     rows = count(batch.folded.without_sequence, "row")
     return (
@@ -61,7 +61,7 @@ def _is_proven(batch: Batch) -> bool:
     return bool(batch.folded.keys) and not batch.folded.without_sequence
 
 # %% ../../notebooks/08_load/14_notes.ipynb #7fab8ebc
-def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
+def note_late(context: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them."
     if not late or not batch.folded.overlapping_keys or _is_proven(batch):
         return ""
@@ -69,14 +69,14 @@ def note_late(task: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
         f"late file {late[0].path} met {count(batch.folded.overlapping_keys, 'key')} that newer files had changed; by "
         "file names "
         f"the newer ones won. No change sequence proves it. To be certain, reload: "
-        f"{Advice.RELOAD(task.table)}"
+        f"{Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026
-def note_disorder(task: TableContext, batch: Batch) -> str:
+def note_disorder(context: TableContext, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch."
     example = batch.folded.first_reversal
-    if not example or task.from_stream:
+    if not example or context.from_stream:
         return ""
     keys = count(batch.folded.reversed_keys, "key")
     return (
@@ -87,18 +87,18 @@ def note_disorder(task: TableContext, batch: Batch) -> str:
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #1c9b8eb2
-def note_useless(task: TableContext, files: ChangeFiles) -> str:
+def note_useless(context: TableContext, files: ChangeFiles) -> str:
     "A column that looks like a change sequence and does not order the changes."
     reason = useless_sequence(files)
     if not reason:
         return ""
     return (
         f"column {reason} so does not order the changes; names of files do. Let its rule in the task make it a "
-        f"string(50), then: {Advice.RELOAD(task.table)}"
+        f"string(50), then: {Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #c1d86e07
-def note_clashes(task: TableContext, written: CommitMetrics) -> str:
+def note_clashes(context: TableContext, written: CommitMetrics) -> str:
     "Rows that took the key of another row, which had not left it before in this batch."
     if not written.clashes:
         return ""
@@ -106,11 +106,11 @@ def note_clashes(task: TableContext, written: CommitMetrics) -> str:
     return (
         f"{count(written.clashes, 'row')} {verb} given a key that another row still had. If one statement changed "
         f"both, and DMS split it over two files, the other row's change may remove the wrong one. "
-        f"To be certain, reload: {Advice.RELOAD(task.table)}"
+        f"To be certain, reload: {Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #418cb0a7
-def note_partial_move(task: TableContext, batch: Batch) -> str:
+def note_partial_move(context: TableContext, batch: Batch) -> str:
     "A row that changed its key in a file that lacks columns: its old row, which had them, is gone."
     move = batch.folded.partial_move
     if not move:
@@ -118,24 +118,24 @@ def note_partial_move(task: TableContext, batch: Batch) -> str:
     columns = f"column {move.columns[0]}" if len(move.columns) == 1 else f"columns {', '.join(move.columns)}"
     return (
         f"row {move.row + 1:,} of {move.path} changes the key, and its file does not carry {columns}: under the new "
-        f"key they are null, whatever the row held before. A reload makes it whole: {Advice.RELOAD(task.table)}"
+        f"key they are null, whatever the row held before. A reload makes it whole: {Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #238b1c18
-def note_unmatched(task: TableContext, written: CommitMetrics, left_out: Schema = ()) -> str:
+def note_unmatched(context: TableContext, written: CommitMetrics, left_out: Schema = ()) -> str:
     "Updates of rows that the table did not hold."
-    if not written.unmatched or task.from_stream:
+    if not written.unmatched or context.from_stream:
         return ""
     # With before images DMS names the old key. Without them a changed key looks like an update of a missing row.
-    images = {f"BI_{name}" for name in task.key}
+    images = {f"BI_{name}" for name in context.key}
     images_left_out = [column.name for column in left_out if column.name in images]
-    reload = f"{Advice.RELOAD(task.table)}"
+    reload = f"{Advice.RELOAD(context.table)}"
     verb = "was" if written.unmatched == 1 else "were"
     fact = f"{count(written.unmatched, 'update')} met no row and {verb} inserted"
     if images_left_out:
         return (
             f"{fact}; the before images that tell of changed keys ({', '.join(images_left_out)}) are left out "
-            f"(--schema-policy keep). To follow them: {Advice.SET(task.table, '--schema-policy evolve')}, "
+            f"(--schema-policy keep). To follow them: {Advice.SET(context.table, '--schema-policy evolve')}, "
             f"then {reload}"
         )
     if images & {column.name for column in written.commit.schema}:
@@ -146,12 +146,12 @@ def note_unmatched(task: TableContext, written: CommitMetrics, left_out: Schema 
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #86554a5b
-def say_on_top(task: TableContext, early: Sequence[RawFile]) -> str:
+def say_on_top(context: TableContext, early: Sequence[RawFile]) -> str:
     "Change files that were put before the load. A stream's always overlap with its load, and the sequence orders both."
-    if not early or task.from_stream:
+    if not early or context.from_stream:
         return ""
     verb, clause = ("were", "they change") if early[1:] else ("was", "it changes")
     return (
         f"{some(early)} {verb} put before the load and {verb} applied on top of it. If the load has what {clause}: "
-        f"{Advice.RELOAD_SUPERSEDE(task.table)}"
+        f"{Advice.RELOAD_SUPERSEDE(context.table)}"
     )

@@ -39,15 +39,15 @@ __all__ = ['rows_not_applied', 'NotApplied', 'list_not_applied', 'notes_of', 'do
 # %% ../../notebooks/08_load/15_outcome.ipynb #844849c4
 def rows_not_applied(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
 ) -> list[SetAside]:
     "The rows and files of a batch that are not in the table, with the reason. Raises `Refused` for too many."
     reading = folded.reading
-    rows = find_quarantined(spark, task, reading.changes, folded.batch, reading.opened.bad)
+    rows = find_quarantined(spark, context, reading.changes, folded.batch, reading.opened.bad)
     rows += [SetAside(path, None, reason) for path, reason in unreadable.items()]
-    if task.doubles:
+    if context.doubles:
         rows += [SetAside(*place, IN_LOAD) for place in folded.in_load]
     rows += [
         SetAside(*place, SENT_AGAIN if is_same else OTHER_VALUES)
@@ -67,7 +67,7 @@ class NotApplied:
 # %% ../../notebooks/08_load/15_outcome.ipynb #756cdf2d
 def list_not_applied(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -78,15 +78,15 @@ def list_not_applied(
     before = Position.from_json(head.position)
     reading = folded.reading
     urls = reading.opened.urls
-    rows = rows_not_applied(spark, task, folded, unreadable)
-    replaced_files = changed_elsewhere(task, before, reading.files, urls)
+    rows = rows_not_applied(spark, context, folded, unreadable)
+    replaced_files = changed_elsewhere(context, before, reading.files, urls)
     paths = {*reading.kinds, *unreadable, *urls}
     has_list = reading.skipped or folded.sent_again or folded.left_out.rows  # also where bad rows refuse the batch
-    task = replace(task, aside=task.aside or task.doubles or (task.repeats if has_list else ""))
+    context = replace(context, aside=context.aside or context.doubles or (context.repeats if has_list else ""))
     position, note = quarantine_rows(
-        task, position, head, after_drop(before, plan), paths, rows, replaced_files, urls, folded.left_out
+        context, position, head, after_drop(before, plan), paths, rows, replaced_files, urls, folded.left_out
     )
-    replaced = note_replaced(task.table, [file for file in replaced_files if file.path in (before.aside or {})])
+    replaced = note_replaced(context.table, [file for file in replaced_files if file.path in (before.aside or {})])
     return position, NotApplied(tuple(rows), note, replaced)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #83c56a18
@@ -96,44 +96,44 @@ def _early_files(before: Position, folded: FoldedBatch) -> list[RawFile]:
     return [file for file in folded.reading.files if file.time < first_of_load and folded.reading.is_new(file.path)]
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #3a27864d
-def _note_origin(task: TableContext, plan: Plan, folded: FoldedBatch) -> str:
+def _note_origin(context: TableContext, plan: Plan, folded: FoldedBatch) -> str:
     "Changes of which nobody can say that they are new."
-    older = note_older(task, plan.changes, folded.older)
-    return older or note_never_seen(task, plan.changes, folded.never_seen)
+    older = note_older(context, plan.changes, folded.older)
+    return older or note_never_seen(context, plan.changes, folded.never_seen)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #cc9f48cf
-def _note_lacking(task: TableContext, plan: Plan, before: Position, folded: FoldedBatch) -> str:
+def _note_lacking(context: TableContext, plan: Plan, before: Position, folded: FoldedBatch) -> str:
     "Changes without the change sequence that those before had; of late files there is a note of their own."
-    return "" if plan.late else note_unproven(task, before, folded.batch, plan.changes)
+    return "" if plan.late else note_unproven(context, before, folded.batch, plan.changes)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #8af5cc97
-def _notes_misses(task: TableContext, before: Position, folded: FoldedBatch) -> list[str]:
+def _notes_misses(context: TableContext, before: Position, folded: FoldedBatch) -> list[str]:
     "Updates and deletes of a table without a key that met no row."
-    return note_missed(task, folded.misses, _early_files(before, folded), is_first=not before.window)
+    return note_missed(context, folded.misses, _early_files(before, folded), is_first=not before.window)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #381f4db8
 def _notes_order(
-    task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics
+    context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics
 ) -> Iterator[str]:
     "What is odd about the order and the keys of changes; empty texts for what is not."
     applied = dict(Position.from_json(head.position).window)
     late = [file for file in plan.late if file.path not in applied]  # a file that is read again was in time once
     batch = folded.batch
-    yield note_left_out(task, folded.left_out)
-    yield note_late(task, batch, late)
+    yield note_left_out(context, folded.left_out)
+    yield note_late(context, batch, late)
     if not folded.reading.resumed:  # there, files are expected to disagree with the sequence
-        yield note_disorder(task, batch)
-    yield note_sequence(task, head, batch)
-    yield note_unmatched(task, written, folded.reading.evolution.left_out)
-    yield note_clashes(task, written)
-    yield note_partial_move(task, batch)
-    if not note_too_fine(task.table, head):  # else it was said
-        yield note_too_fine(task.table, written.commit)
+        yield note_disorder(context, batch)
+    yield note_sequence(context, head, batch)
+    yield note_unmatched(context, written, folded.reading.evolution.left_out)
+    yield note_clashes(context, written)
+    yield note_partial_move(context, batch)
+    if not note_too_fine(context.table, head):  # else it was said
+        yield note_too_fine(context.table, written.commit)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #04c0bb14
 def notes_of(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -148,38 +148,45 @@ def notes_of(
     notes = [
         not_applied.note,
         not_applied.note_replaced,
-        _note_origin(task, plan, folded),
+        _note_origin(context, plan, folded),
         folded.note_useless,
-        _note_lacking(task, plan, before, folded),
-        *_notes_order(task, plan, head, folded, written),
-        *note_renamed(spark, task, head, reading.evolution, reading.opened.footers),
+        _note_lacking(context, plan, before, folded),
+        *_notes_order(context, plan, head, folded, written),
+        *note_renamed(spark, context, head, reading.evolution, reading.opened.footers),
     ]
-    if not task.doubles:
-        notes += note_repeated(task, len(new_in_load))
-    notes += _notes_misses(task, before, folded)
+    if not context.doubles:
+        notes += note_repeated(context, len(new_in_load))
+    notes += _notes_misses(context, before, folded)
     return tuple(filter(None, notes))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #906cc01b
 def doubts_of(
-    task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, not_applied: NotApplied, written: CommitMetrics
+    context: TableContext,
+    plan: Plan,
+    head: Commit,
+    folded: FoldedBatch,
+    not_applied: NotApplied,
+    written: CommitMetrics,
 ) -> tuple[str, ...]:
     "The notes that stay true until a reload, or until a person accepts them."
     before = Position.from_json(head.position)
     # The next run finds nothing wrong, so these have to stay with the table.
     doubts = [
-        note_clashes(task, written),
-        note_partial_move(task, folded.batch),
+        note_clashes(context, written),
+        note_partial_move(context, folded.batch),
         not_applied.note_replaced,
         folded.note_useless,
-        _note_origin(task, plan, folded),
-        *_notes_misses(task, before, folded),
-        _note_lacking(task, plan, before, folded),
-        note_sequence(task, head, folded.batch),
+        _note_origin(context, plan, folded),
+        *_notes_misses(context, before, folded),
+        _note_lacking(context, plan, before, folded),
+        note_sequence(context, head, folded.batch),
     ]
     return tuple(filter(None, doubts))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #696f7525
-def message_of_batch(task: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics) -> str:
+def message_of_batch(
+    context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics
+) -> str:
     "What a batch did, where rows read do not tell."
     reading = folded.reading
     new_files = [*plan.changes, *plan.late]
@@ -189,12 +196,12 @@ def message_of_batch(task: TableContext, plan: Plan, head: Commit, folded: Folde
     if repeats := sum(folded.sent_again.values()):
         resumed = f"{count(repeats, 'row')} left out that a resumed task has sent again"
     slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
-    return "; ".join(filter(None, [say_on_top(task, early), *say_left_out(reasons), resumed, slow]))
+    return "; ".join(filter(None, [say_on_top(context, early), *say_left_out(reasons), resumed, slow]))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #9108c78a
 def result_of(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     head: Commit,
     folded: FoldedBatch,
@@ -218,10 +225,10 @@ def result_of(
         read=sum(footer.rows for footer in footers if reading.is_new(footer.path)),
         keys=keys,
         schema=reading.evolution.sentences,
-        notes=notes_of(spark, task, plan, head, folded, not_applied, written),
+        notes=notes_of(spark, context, plan, head, folded, not_applied, written),
         seconds={**seconds, **written.seconds},
-        message=message_of_batch(task, plan, head, folded, written),
-        doubts=doubts_of(task, plan, head, folded, not_applied, written),
+        message=message_of_batch(context, plan, head, folded, written),
+        doubts=doubts_of(context, plan, head, folded, not_applied, written),
         aside=is_repeat.count(False),
         repeated=is_repeat.count(True),
         left_out=sum(rows for path, rows in folded.left_out.counts.items() if reading.is_new(path)),

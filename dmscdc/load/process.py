@@ -70,26 +70,26 @@ def check_inputs(landing: Landing | WithArchive, plan: Plan) -> None:
         )
 
 # %% ../../notebooks/08_load/20_process.ipynb #f49d0141
-def prepare_position(spark: OpenSession, task: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_position(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
     "A commit without rows: an instruction moves the position."
     before = Position.from_json(head.position) if head else Position()
     schema = head.schema if head else ()
     aside = dropped(before.aside or {}, plan.instruction)
     position = replace(carry_over(plan.after, before), aside=aside).to_commit()
-    op_column = "" if head else task.op_column
-    transaction = Transaction(head, position, task.run, schema, task.key, task.partition, op_column=op_column)
-    return StagedLoad(task.lake.commit_position(transaction, spark))
+    op_column = "" if head else context.op_column
+    transaction = Transaction(head, position, context.run, schema, context.key, context.partition, op_column=op_column)
+    return StagedLoad(context.lake.commit_position(transaction, spark))
 
 # %% ../../notebooks/08_load/20_process.ipynb #749c1725
-def prepare_emptied(spark: OpenSession, task: TableContext, plan: Plan, head: Commit) -> StagedLoad:
+def prepare_emptied(spark: OpenSession, context: TableContext, plan: Plan, head: Commit) -> StagedLoad:
     "The table loses all rows, and keeps its columns. Raises `InputChanged` where files have come since."
-    listing = task.landing.files(task.table)
+    listing = context.landing.files(context.table)
     if not listing.is_empty:
         newcomer = (*listing.load, *listing.changes)[0]
-        raise InputChanged(f"{task.table}: {newcomer.path} has come since the plan; the next run loads it")
+        raise InputChanged(f"{context.table}: {newcomer.path} has come since the plan; the next run loads it")
     before = Position.from_json(head.position)
     position = replace(plan.after, absent=before.absent, csv=before.csv)
-    pending = emptied_table(spark, task, head, position)
+    pending = emptied_table(spark, context, head, position)
     message = f"{head.rows:,} row{'s' * (head.rows != 1)} removed: {plan.empties}"
 
     def result(written: CommitMetrics) -> LoadResult:
@@ -182,7 +182,7 @@ def problem_of(
 # %% ../../notebooks/08_load/20_process.ipynb #33521ef6
 def carry_out(
     session: OpenSession,  # called only when something needs it
-    task: TableContext,
+    context: TableContext,
     plan: Plan,
     table_state: TableState,
     state: State,
@@ -193,18 +193,18 @@ def carry_out(
     steps = commit_steps(plan, head)
     while steps:
         prepare, *steps = steps
-        pending = prepare(session, task, plan, head)  # files are staged, nothing is visible
+        pending = prepare(session, context, plan, head)  # files are staged, nothing is visible
         # The last check: are the inputs still those of the plan, and is the lease still ours?
-        check_inputs(task.landing, plan)
+        check_inputs(context.landing, plan)
         renew()
         result = pending.commit()  # raises `CommitConflict`
         yield result  # it is committed, whatever becomes of the rest
         head = result.written.commit
         is_first = prepare is prepare_empty or pending.rest is not None
         instruction = None if is_first else plan.instruction  # it is carried out by this commit
-        state.save_position(task.table, Position.from_json(head.position), head.number, saved, instruction)
+        state.save_position(context.table, Position.from_json(head.position), head.number, saved, instruction)
         saved = head.number
-        _keep_doubts(state, task.table, plan, result)
+        _keep_doubts(state, context.table, plan, result)
         if pending.rest:
             plan, steps = pending.rest, [prepare, *steps]
 
@@ -224,10 +224,10 @@ def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) 
 _DOUBTS = 20  # that are kept, the newest
 
 
-def _places_of(task: TableContext, plan: Plan) -> tuple[str, ...]:
+def _places_of(context: TableContext, plan: Plan) -> tuple[str, ...]:
     "Folders from which raw files are read, and the lake's."
-    raw = {task.landing.url(task.table), *(task.landing.url(plan.table, path) for path in plan.archived[:1])}
-    return (*sorted(raw), task.lake.location)
+    raw = {context.landing.url(context.table), *(context.landing.url(plan.table, path) for path in plan.archived[:1])}
+    return (*sorted(raw), context.lake.location)
 
 # %% ../../notebooks/08_load/20_process.ipynb #cell-035
 def process_table(
@@ -261,7 +261,7 @@ def process_table(
     def session() -> SparkSession:
         if not opened:
             # Spark takes seconds to start, so it starts only if a step needs it.
-            opened.append(spark() if spark else open_session(places=_places_of(task, plan), format=item.format))
+            opened.append(spark() if spark else open_session(places=_places_of(context, plan), format=item.format))
         return opened[0]
 
     try:
@@ -272,11 +272,11 @@ def process_table(
                 check_ready(item)
                 plan = plan_state(table_state, raw, quiet_period, archive=archive)
             source = _with_archive(raw, archive, plan)
-            task = _task_of(table_state, source, lake, run)
+            context = _task_of(table_state, source, lake, run)
             attempt = Transaction(table_state.head, {}, run, (), (), ())
             try:
-                with stage_locally(task.lake.staging_dir(attempt).rpartition("/")[0]):
-                    for result in carry_out(session, task, plan, table_state, store, renew):
+                with stage_locally(context.lake.staging_dir(attempt).rpartition("/")[0]):
+                    for result in carry_out(session, context, plan, table_state, store, renew):
                         committed.append(result)
             finally:  # a load may have been committed before the changes were refused
                 if committed or not table_state.lost:

@@ -61,33 +61,33 @@ class OpenFiles:
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #e873e5fe
 def open_files(
-    task: TableContext,
+    context: TableContext,
     files: Sequence[RawFile],
     head: Commit | None,  # the newest commit
 ) -> OpenFiles:
     "Raw files with their footers; CSV files as staged Parquet files. Raises `Refused`."
-    urls = {file.path: task.landing.url(task.table, file.path) for file in files}
-    read = lambda: [with_computed(footer, task.partition_by, str(task.table)) for footer in read_footers(urls)]
+    urls = {file.path: context.landing.url(context.table, file.path) for file in files}
+    read = lambda: [with_computed(footer, context.partition_by, str(context.table)) for footer in read_footers(urls)]
     # A CSV file is written as Parquet first, so that all later steps read one format.
-    texts = {path: url for path, url in urls.items() if needs_rewrite(url, path, task.csv)}
+    texts = {path: url for path, url in urls.items() if needs_rewrite(url, path, context.csv)}
     if not texts:
         return OpenFiles(urls, read())
-    staging = task.lake.staging_dir(Transaction(head, {}, task.run, (), task.key, task.partition))
-    rewritten = rewrite_files(str(task.table), texts, task.csv, f"{staging}/csv")
-    if not task.aside:
-        _refuse_rows(task, rewritten.bad)
+    staging = context.lake.staging_dir(Transaction(head, {}, context.run, (), context.key, context.partition))
+    rewritten = rewrite_files(str(context.table), texts, context.csv, f"{staging}/csv")
+    if not context.aside:
+        _refuse_rows(context, rewritten.bad)
     urls = {**urls, **rewritten.urls}
     return OpenFiles(urls, read(), rewritten.options, rewritten.bad)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #d07ea54f
-def _refuse_rows(task: TableContext, bad: Sequence[BadRow]) -> None:
+def _refuse_rows(context: TableContext, bad: Sequence[BadRow]) -> None:
     "Raise `Refused` for the first row that cannot be read."
     if bad:
         count_words = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in this batch; nothing was applied"
         raise Refused(
-            f"{task.table}: {row_words(bad[0])} cannot be read: {bad[0].reason}. {count_words}. Put the file "
+            f"{context.table}: {row_words(bad[0])} cannot be read: {bad[0].reason}. {count_words}. Put the file "
             f"right or take it out of the landing, or correct the table's definition: "
-            f"{Advice.COLUMNS(task.table, '--ddl FILE')}. Then: {Advice.PASS_ONLY(task.table)}",
+            f"{Advice.COLUMNS(context.table, '--ddl FILE')}. Then: {Advice.PASS_ONLY(context.table)}",
             len(bad),
         )
 
@@ -127,13 +127,15 @@ def report_files(
     return tuple(reports)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
-def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, bad: Sequence[BadRow]) -> list[SetAside]:
+def load_rows_aside(
+    spark: OpenSession, context: TableContext, load: ChangeFiles, bad: Sequence[BadRow]
+) -> list[SetAside]:
     "The rows of a load that are quarantined; looked for only where there are any. Raises `Refused`."
-    if not task.aside:
+    if not context.aside:
         return []
     # The footers often promise that a key has no null: then no row need be looked at.
     nulls = (
-        promised_nulls(open_raw(load.urls[footer.path], footer.path), task.key)
+        promised_nulls(open_raw(load.urls[footer.path], footer.path), context.key)
         for footer in load.footers
         if footer.rows
     )
@@ -141,37 +143,37 @@ def load_rows_aside(spark: OpenSession, task: TableContext, load: ChangeFiles, b
         return []
     listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, task.key)]
-    check_number(task.table, rows)
+    rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, context.key)]
+    check_number(context.table, rows)
     return rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #2026b328
-def without_aside(task: TableContext, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
+def without_aside(context: TableContext, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
     "The rows of a load that go into the table."
-    return rows.where(is_applicable(task.key, [column.name for column in load.schema])) if quarantined else rows
+    return rows.where(is_applicable(context.key, [column.name for column in load.schema])) if quarantined else rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #19438074
 def find_quarantined(
-    spark: OpenSession, task: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
+    spark: OpenSession, context: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of change files that are quarantined. Raises `Refused`."
     if not batch.folded.bad:
         return []
     listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [listed.get((row.path, row.row), row) for row in bad_changes(spark(), files, task.key)]
-    check_number(task.table, rows)
+    rows = [listed.get((row.path, row.row), row) for row in bad_changes(spark(), files, context.key)]
+    check_number(context.table, rows)
     return rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #06920746
 def find_unreadable(
-    task: TableContext, plan: Plan, head: Commit | None, files: Sequence[RawFile]
+    context: TableContext, plan: Plan, head: Commit | None, files: Sequence[RawFile]
 ) -> dict[str, str]:  # path -> why
     "The files of a batch that cannot be read; none where one of them has been applied before."
     reasons, quarantined = {}, (Position.from_json(head.position).aside if head else None) or {}
     for file in files:
         try:
-            look_through(file.path, open_files(task, [file], head).urls[file.path])
+            look_through(file.path, open_files(context, [file], head).urls[file.path])
         except Unreadable as error:
             reasons[file.path] = str(error).removeprefix(f"{file.path}: ")
     applied = {
@@ -184,7 +186,7 @@ def find_unreadable(
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #07045ab9
 def quarantine_rows(
-    task: TableContext,
+    context: TableContext,
     position: Position,  # after the load or batch
     head: Commit | None,
     before: Position,  # of it; an empty one before a load
@@ -203,12 +205,12 @@ def quarantine_rows(
     if rows or left_out.rows:
         listed_rows = [*rows, *left_out.rows]
         name = name_list((head.number if head else 0) + 1, listed_rows)
-        write_aside(f"{task.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
+        write_aside(f"{context.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
         quarantined |= count_aside(listed_rows, name, left_out.unlisted)
     # Rows that repeat others are listed too, but the table does not lack them.
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
         first_lacking = lacking[0]
-        see = f"{Advice.QUARANTINE_SHOW(task.table)}"
+        see = f"{Advice.QUARANTINE_SHOW(context.table)}"
         where = first_lacking.path
         if first_lacking.row is not None:
             where = f"row {first_lacking.row + 1:,} of {where}"
@@ -227,7 +229,7 @@ def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7ef5c002
 def changed_elsewhere(
-    task: TableContext,
+    context: TableContext,
     before: Position,
     files: Sequence[RawFile],  # of the batch
     urls: Mapping[str, str],  # path -> where it is read
@@ -238,7 +240,7 @@ def changed_elsewhere(
     # Repairing a row in quarantine changes the file's size, and no other row of it.
     mended = [file for file in resized if file.path in quarantined and quarantined[file.path][0] != WHOLE]
     mended = [
-        file for file in mended if is_same_but_aside(urls[file.path], file.path, task.aside, quarantined[file.path])
+        file for file in mended if is_same_but_aside(urls[file.path], file.path, context.aside, quarantined[file.path])
     ]
     return [file for file in resized if file not in mended and file.path not in before.unread]
 

@@ -39,7 +39,7 @@ _ENOUGH = 0.5  # of the rows that have both columns hold one value in both: a re
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #ed2dbcf6
 def likely_renaming(
-    spark: OpenSession, task: TableContext, schema: Schema, lost: Sequence[str], added: Sequence[str]
+    spark: OpenSession, context: TableContext, schema: Schema, lost: Sequence[str], added: Sequence[str]
 ) -> Renaming | None:
     "The pair of one type whose values are equal in most rows that were written since."
     from pyspark.sql import functions as F
@@ -50,7 +50,7 @@ def likely_renaming(
     pairs = [(old_name, new) for old_name in lost for new in added if types.get(old_name) == types.get(new)]
     if not pairs:
         return None
-    rows = task.lake.read(spark())  # an expression of Spark needs an open session
+    rows = context.lake.read(spark())  # an expression of Spark needs an open session
     counts = []
     for old_name, new in pairs:
         has_both = F.col(quoted(old_name)).isNotNull() & F.col(quoted(new)).isNotNull()
@@ -87,7 +87,7 @@ def _came_and_went(
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #847cf183
 def note_renamed(
-    spark: OpenSession, task: TableContext, base: Commit, evolution: Evolution, footers: Sequence[Footer]
+    spark: OpenSession, context: TableContext, base: Commit, evolution: Evolution, footers: Sequence[Footer]
 ) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     added, lost = _came_and_went(base, evolution, footers)
@@ -98,16 +98,16 @@ def note_renamed(
         return [
             f"column {', '.join(lost)} comes no more and {', '.join(added)}, which is new{letters}, is left out "
             f"(--schema-policy keep). If this is a renaming, its changes are not in the table. To take them: "
-            f"{Advice.SET(task.table, '--schema-policy evolve')}, then "
-            f"{Advice.RELOAD(task.table)}"
+            f"{Advice.SET(context.table, '--schema-policy evolve')}, then "
+            f"{Advice.RELOAD(context.table)}"
         ]
     fact = f"column {', '.join(lost)} comes no more and {', '.join(added)} is new{letters}"
     effect = "Rows that have not changed since hold their values under the old name and null under the new one"
-    if likely := likely_renaming(spark, task, evolution.schema, lost, added):
+    if likely := likely_renaming(spark, context, evolution.schema, lost, added):
         have = "has" if likely.rows == 1 else "have"
         evidence = f"{likely.equal:,} of {count(likely.rows, 'row')} that {have} both hold one value in both"
-        command = Advice.RENAME(task.table, old=likely.old, new=likely.new)
+        command = Advice.RENAME(context.table, old=likely.old, new=likely.new)
         judged = f"{likely.old} was renamed to {likely.new}, judging by type and values ({evidence})"
         return [f"{fact}: {judged}. {effect}. Make them one: {command}"]
-    command = Advice.RENAME(task.table, old=lost[0], new=added[0])
+    command = Advice.RENAME(context.table, old=lost[0], new=added[0])
     return [f"{fact}. If this is a renaming, make them one: {command}. {effect}"]

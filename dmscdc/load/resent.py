@@ -37,7 +37,7 @@ class BeforeLoad:
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1c31d9c8
 def sent_before_load(
-    spark: SparkSession, task: TableContext, head: Commit, files: ChangeFiles, batch: Batch
+    spark: SparkSession, context: TableContext, head: Commit, files: ChangeFiles, batch: Batch
 ) -> BeforeLoad:
     "Changes that the load made obsolete, and that a resumed task has sent again after it."
     from pyspark.sql import functions as F
@@ -52,8 +52,8 @@ def sent_before_load(
     obsolete_rows = (
         rows.where(proves(column) & (digits_in(column) <= obsolete)).select(FILE, ROW, quoted(column)).distinct()
     )
-    earlier = _files_before_load(task, position)
-    before = applied_changes(task, head, earlier) if earlier else None
+    earlier = _files_before_load(context, position)
+    before = applied_changes(context, head, earlier) if earlier else None
     # Without a file to compare with nobody can say whether the load has them: they are applied, and told.
     if not before or sequence_column(before) != column:
         return BeforeLoad(others=obsolete_rows.count())
@@ -63,15 +63,17 @@ def sent_before_load(
     return BeforeLoad(resent, len(marked) - len(resent))
 
 # %% ../../notebooks/08_load/10_resent.ipynb #555b4d6d
-def _files_before_load(task: TableContext, position: Position) -> list[RawFile]:
+def _files_before_load(context: TableContext, position: Position) -> list[RawFile]:
     "The change files of the last day before the load, if they are still in the landing."
     if not position.cut:
         return []
-    changes = [file for file in task.landing.files(task.table).changes if file.order <= change_order(position.cut)]
+    changes = [
+        file for file in context.landing.files(context.table).changes if file.order <= change_order(position.cut)
+    ]
     return [file for file in changes if file.order[0] >= day_before(changes[-1].path)]
 
 # %% ../../notebooks/08_load/10_resent.ipynb #2b4128f9
-def note_older(task: TableContext, files: Sequence[RawFile], changes: int) -> str:  # "" for none
+def note_older(context: TableContext, files: Sequence[RawFile], changes: int) -> str:  # "" for none
     "Changes as old as those that the load made obsolete, which were applied because no file of before it has them."
     if not changes:
         return ""
@@ -95,7 +97,7 @@ def _lowest_sent(batch: Batch) -> str:  # "" where nothing has a sequence
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1616a4b9
 def passed_rows(
-    spark: SparkSession, task: TableContext, head: Commit, files: ChangeFiles, batch: Batch
+    spark: SparkSession, context: TableContext, head: Commit, files: ChangeFiles, batch: Batch
 ) -> list[RawRow]:
     """Changes whose row, under its key or the one before, has their change sequence or a later one in the table: a
     resumed task has sent them from before the known files."""
@@ -105,20 +107,20 @@ def passed_rows(
     lowest = _lowest_sent(batch)
     # Each row of the table has the sequence of its newest change, so it decides where the known files do not reach
     # back.
-    if not lowest or lowest > newest or batch.folded.without_sequence or task.from_stream:
+    if not lowest or lowest > newest or batch.folded.without_sequence or context.from_stream:
         return []
     column = sequence_column(files)
-    table = task.lake.read(spark)
+    table = context.lake.read(spark)
     if column not in table.columns:
         return []
-    keys = [*map(quoted, task.key)]
+    keys = [*map(quoted, context.key)]
     rows = read_changes(spark, files)
     ends = F.col(MOVE) == "out" if MOVE in rows.columns else F.lit(False)
     candidates = rows.where(proves(column) & (digits_in(column) <= newest))
     candidates = candidates.select(FILE, ROW, *keys, digits_in(column).alias(_CAME), ends.alias(_ENDS))
     table = table.where(digits_in(column).rlike(SEQUENCE) & (digits_in(column) >= lowest))
     stands = table.select(*keys, digits_in(column).alias(_STANDS), F.col(FILE).alias(_OF))
-    return _passed_by(candidates, stands, task.key, [footer.path for footer in files.footers], MOVE in rows.columns)
+    return _passed_by(candidates, stands, context.key, [footer.path for footer in files.footers], MOVE in rows.columns)
 
 # %% ../../notebooks/08_load/10_resent.ipynb #8c01f6c1
 def _passed_by(
@@ -146,14 +148,14 @@ def _passed_by(
 
 # %% ../../notebooks/08_load/10_resent.ipynb #bb740b47
 def left_out_before(
-    task: TableContext, before: Position, files: Sequence[RawFile]
+    context: TableContext, before: Position, files: Sequence[RawFile]
 ) -> dict[RawRow, str]:  # with the reason
     "Of files that are applied again, what was left out as older than the table."
     paths = {file.path for file in files}
     # What was left out once is left out again, although the table may have moved on since.
     lists = {path: listed for path, listed in (before.aside or {}).items() if path in paths}
     try:
-        rows = read_aside(task.repeats, lists)
+        rows = read_aside(context.repeats, lists)
     except FileNotFoundError:  # a list that is gone: what it named is looked at again
         return {}
     older_than_table = {PASSED, BEFORE_LOAD, BEFORE_EMPTIED}

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ['resumed_files', 'never_seen', 'note_never_seen', 'say_resumed']
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #c92ff94b
-def _is_sent_again(task: TableContext, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
+def _is_sent_again(context: TableContext, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
     "Whether a batch may bring changes that were applied."
-    if not batch.folded.lowest or batch.folded.without_sequence or task.from_stream:
+    if not batch.folded.lowest or batch.folded.without_sequence or context.from_stream:
         return False
     lowest = batch.folded.lowest.sequence
     newest = before.sequence or ""
     # The newest change again does nothing to a row; the same change of a key would come before another one of it.
-    is_harmless = bool(task.key) and not images
+    is_harmless = bool(context.key) and not images
     is_newest_again = lowest == newest and is_harmless and not batch.folded.reversed_keys
     return lowest <= newest and not is_newest_again
 
@@ -50,18 +50,18 @@ def _reaches_back(before: Position, lowest: str) -> bool:
     return is_whole or lowest[:14] > start
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #294c03a1
-def _known_files(task: TableContext, before: Position, files: Sequence[RawFile], all_known: bool) -> list[RawFile]:
+def _known_files(context: TableContext, before: Position, files: Sequence[RawFile], all_known: bool) -> list[RawFile]:
     "The applied files, without these, that still lie where they were; none, with `all_known`, where one does not."
     paths = {file.path for file in files}
     known_files = [RawFile(path, size, 0.0) for path, size in before.window if path not in {*paths, *before.unread}]
-    places = (fs_and_path(task.landing.url(task.table, file.path)) for file in known_files)
+    places = (fs_and_path(context.landing.url(context.table, file.path)) for file in known_files)
     unmoved = [file for file, (fs, path) in zip(known_files, places) if fs.get_file_info(path).size == file.size]
     # A missing file could have a newer change of one of the keys.
     return [] if all_known and len(unmoved) < len(known_files) else unmoved
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #804b050b
 def _sent_before(
-    task: TableContext,
+    context: TableContext,
     before: Position,
     batch: Batch,
     files: Sequence[RawFile],
@@ -69,31 +69,33 @@ def _sent_before(
     all_known: bool,
 ) -> list[RawFile]:  # in order; none where nothing was, or, with `all_known`, where not all of them are known
     "The applied files that may hold changes which a batch brings again."
-    if not _is_sent_again(task, before, batch, images):
+    if not _is_sent_again(context, before, batch, images):
         return []
     lowest = batch.folded.lowest
     if all_known and not (lowest and _reaches_back(before, lowest.sequence)):
         return []
-    return _known_files(task, before, files, all_known)
+    return _known_files(context, before, files, all_known)
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #60345650
-def _is_ordered(spark: OpenSession, task: TableContext, head: Commit, files: Sequence[RawFile]) -> bool:
+def _is_ordered(spark: OpenSession, context: TableContext, head: Commit, files: Sequence[RawFile]) -> bool:
     "Whether every change of these files has a change sequence."
-    chosen = applied_changes(task, head, sorted(files, key=lambda file: file.order))
+    chosen = applied_changes(context, head, sorted(files, key=lambda file: file.order))
     column = sequence_column(chosen)
     return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #fe1a6e79
-def _has_later(spark: OpenSession, task: TableContext, head: Commit, files: Sequence[RawFile], sequence: str) -> bool:
+def _has_later(
+    spark: OpenSession, context: TableContext, head: Commit, files: Sequence[RawFile], sequence: str
+) -> bool:
     "Whether one of these files has a later change than that of a change sequence."
-    chosen = applied_changes(task, head, files)
+    chosen = applied_changes(context, head, files)
     column = sequence_column(chosen)
     return bool(column) and not read_changes(spark(), chosen).where(digits_in(column) > sequence).isEmpty()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #043736d8
 def resumed_files(
     spark: OpenSession,
-    task: TableContext,
+    context: TableContext,
     head: Commit,
     batch: Batch,
     files: Sequence[RawFile],
@@ -103,21 +105,21 @@ def resumed_files(
     "The applied files to fold again, because a resumed task may have sent changes of theirs."
     before = Position.from_json(head.position)
     late_lowest = batch.folded.late_lowest
-    earlier = _sent_before(task, before, batch, files, images, all_known)
-    if late_lowest and task.key and not all_known and not earlier and not task.from_stream:
-        known_files = _known_files(task, before, files, all_known)  # a late file may be sent again, too
-        if known_files and _has_later(spark, task, head, known_files, late_lowest.sequence):
+    earlier = _sent_before(context, before, batch, files, images, all_known)
+    if late_lowest and context.key and not all_known and not earlier and not context.from_stream:
+        known_files = _known_files(context, before, files, all_known)  # a late file may be sent again, too
+        if known_files and _has_later(spark, context, head, known_files, late_lowest.sequence):
             earlier = known_files
     if not earlier:
         return []
     # Files can be folded together only where the sequence orders every change of them.
-    if task.key and not _is_ordered(spark, task, head, (*earlier, *files)):
+    if context.key and not _is_ordered(spark, context, head, (*earlier, *files)):
         return []
     return earlier
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #0f69990c
 def _last_of_absent_keys(
-    task: TableContext,
+    context: TableContext,
     changes: DataFrame,  # all of them: Op, key, _cdc_came
     table: DataFrame,
     newest: str,  # the highest change sequence that was applied
@@ -125,17 +127,17 @@ def _last_of_absent_keys(
     "Keys whose last change is an applied insert or update, and which the table does not have."
     from pyspark.sql import functions as F
 
-    keys = [*map(quoted, task.key)]
+    keys = [*map(quoted, context.key)]
     newest_changes = changes.groupBy(*keys).agg(
         F.max_by(OP, "_cdc_came").alias(OP), F.max("_cdc_came").alias("_cdc_came")
     )
     stays = newest_changes.where((F.col(OP) != "D") & (F.col("_cdc_came") <= newest))
-    return stays.join(table.select(*keys), [*task.key], "left_anti")
+    return stays.join(table.select(*keys), [*context.key], "left_anti")
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #b2254f73
 def never_seen(
     spark: SparkSession,
-    task: TableContext,
+    context: TableContext,
     head: Commit,
     files: ChangeFiles,
     earlier: Sequence[RawFile],  # of `resumed_files`
@@ -146,7 +148,7 @@ def never_seen(
     from pyspark.sql import functions as F
 
     column = sequence_column(files)
-    before = replace(applied_changes(task, head, earlier), images=files.images)
+    before = replace(applied_changes(context, head, earlier), images=files.images)
     rows = read_changes(spark, files)
     applied_rows = read_changes(spark, before)
     low = rows.where((digits_in(column) <= newest) & (F.col(KIND) == "new"))
@@ -157,14 +159,14 @@ def never_seen(
     lacking = low.where(digits_in(column) >= lowest_applied).join(
         applied_rows.select(quoted(column)).distinct(), column, "left_anti"
     )
-    facts = [*map(F.col, (OP, *map(quoted, task.key))), digits_in(column).alias("_cdc_came")]
+    facts = [*map(F.col, (OP, *map(quoted, context.key))), digits_in(column).alias("_cdc_came")]
     changes = rows.select(*facts).unionByName(applied_rows.select(*facts))
-    absent = _last_of_absent_keys(task, changes, task.lake.read(spark), newest)
-    returned = low.join(absent, [*task.key], "left_semi")
+    absent = _last_of_absent_keys(context, changes, context.lake.read(spark), newest)
+    returned = low.join(absent, [*context.key], "left_semi")
     return lacking.select(FILE, ROW).union(returned.select(FILE, ROW)).distinct().count()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #1fe7476e
-def note_never_seen(task: TableContext, files: Sequence[RawFile], changes: int) -> str:  # "" for none
+def note_never_seen(context: TableContext, files: Sequence[RawFile], changes: int) -> str:  # "" for none
     "Changes that come after later ones, and were never applied."
     if not changes:
         return ""
@@ -172,7 +174,7 @@ def note_never_seen(task: TableContext, files: Sequence[RawFile], changes: int) 
         f"{count(changes, 'change')} of {some(files)} {'has' if changes == 1 else 'have'} change sequences below what "
         "was applied, and no known file has had them: two tasks may write to one folder, or a task was resumed from "
         "long before, and a row that was deleted since may be back. The sequence decided. To be certain, reload: "
-        f"{Advice.RELOAD(task.table)}"
+        f"{Advice.RELOAD(context.table)}"
     )
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #b8ab69e8
