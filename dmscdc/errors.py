@@ -180,7 +180,7 @@ class InputChanged(DmscdcError, verdict=Verdict.FAILED, mend="dmscdc pass: it pl
 
 
 class LakeDamaged(DmscdcError, verdict=Verdict.FAILED, mend="load the table again: dmscdc table rewind TABLE --reload"):
-    "A file of the lake is not what the journal says of it; nothing was committed."
+    "A file of the lake is not what the transaction log says of it; nothing was committed."
 
 # %% ../notebooks/00_errors.ipynb #e2c467ab
 # Of two writers that meet, one gets such an error and has changed nothing.

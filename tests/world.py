@@ -116,7 +116,7 @@ class World:
 
     def settled(self) -> bool:
         "The folder holds what the newest commit lists, and nothing lies aside."
-        entry = self.lake_table.journal.head()
+        entry = self.lake_table.transaction_log.head()
         aside = self.root / "lake" / "_dmscdc" / self.ref.schema / self.ref.name / "aside"
         return self.files() == sorted(f.name for f in entry.files) and not [p for p in aside.rglob("*") if p.is_file()]
 

@@ -205,7 +205,7 @@ def unreadable_in(
 def check_rows(
     path: str,  # of the file
     rows: int,  # that were read
-    promised: int,  # by its footer, or by the journal
+    promised: int,  # by its footer, or by the transaction log
 ) -> None:
     "Check that as many rows were read as promised. Raises `Unreadable`."
     if rows != promised:
@@ -330,7 +330,7 @@ def lake_damage() -> Iterator[None]:
 # %% ../../notebooks/05_changes/01_schema.ipynb #faef606c
 def open_lake_file(
     url: str,  # of a file that we wrote
-    rows: int | None = None,  # its rows by the journal; None if unknown
+    rows: int | None = None,  # its rows by the transaction log; None if unknown
     coded: Sequence[str] = (),  # columns read dictionary-encoded
 ) -> pq.ParquetFile:
     "Open a file of the lake. Raises `LakeDamaged`."
@@ -342,7 +342,7 @@ def open_lake_file(
 # %% ../../notebooks/05_changes/01_schema.ipynb #d65cba53
 def read_lake(
     url: str,  # of a file that we wrote
-    rows: int | None = None,  # its rows by the journal; None if unknown
+    rows: int | None = None,  # its rows by the transaction log; None if unknown
     names: Sequence[str] | None = None,  # columns, of which the file may lack some; None for all
     coded: Sequence[str] = (),  # columns read dictionary-encoded
 ) -> pa.Table:

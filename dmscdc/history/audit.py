@@ -152,7 +152,7 @@ def lake_rows(
         return head, []
     if plain is None:
         return head, _rows_by_spark(table, spark(), stored_key) if spark else None
-    # The journal knows the bounds of each file: others are not opened.
+    # The transaction log knows the bounds of each file: others are not opened.
     files = [file for file in plain[1] if may_hold(file, kinds, stored_key)]
     index = KeyIndex([name for name in key if name not in head.partition])
     return head, [row for file in files for row in lake_rows_in(file, kinds, stored_key, index)]

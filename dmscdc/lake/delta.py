@@ -100,8 +100,8 @@ class DeltaTable(OwnFiles):
         super().check_session(spark)
         if not is_bucket(self.location):
             return
-        self.journal.is_shared = (spark.conf.get(_STORE, "") or "").endswith("S3DynamoDBLogStore")
-        if self.journal.is_shared or (newest := self.newest()) is None:
+        self.transaction_log.is_shared = (spark.conf.get(_STORE, "") or "").endswith("S3DynamoDBLogStore")
+        if self.transaction_log.is_shared or (newest := self.newest()) is None:
             return
         # In a bucket Delta's own log store looks first and puts then, so two drivers can overwrite each other's
         # commits.

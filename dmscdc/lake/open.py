@@ -506,15 +506,15 @@ class OwnFiles(OpenTable):
 
     def __init__(self, lake: str, table: TableRef, folder: str = "", target_bytes: int = 64 << 20, **settings: Any):
         super().__init__(lake, table, folder, **settings)
-        self.journal, self.target_bytes = self.log(), target_bytes
+        self.transaction_log, self.target_bytes = self.log(), target_bytes
 
     def log(self) -> Any:
-        "What takes the place of the journal of plain Parquet; its `base` raises `LeftToFormat`."
+        "What takes the place of the transaction log of plain Parquet; its `base` raises `LeftToFormat`."
         raise NotImplementedError
 
     def base_of(self, transaction: Transaction) -> Entry | None:
         "The predecessor, with its files. Raises `CommitConflict`, `Refused`, `LeftToFormat`."
-        return self.journal.base(self.check_base(transaction), transaction)
+        return self.transaction_log.base(self.check_base(transaction), transaction)
 
     def left_there(self) -> set[str]:
         "Files that the first commit removes."
@@ -584,7 +584,7 @@ class FormatLog:  # a `lake.parquet.transaction_log.Log`
         self.field_ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
 
     def checked_content(self, number: int) -> AbstractContextManager[None]:
-        "Like the journal's; a log of others raises `LeftToFormat` instead."
+        "Like the transaction log's; a log of others raises `LeftToFormat` instead."
         return nullcontext()
 
     def base(

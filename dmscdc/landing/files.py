@@ -219,7 +219,7 @@ class Listing:
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-033
 _DATE_FOLDER = re.compile(r"(\d{4,10}|\d{2,4}([-_/]\d{2,4}){1,3})?")
 SEGMENTS = "_segments"  # an empty file that says that folders of a table are segments of its load
-OURS = "_dmscdc"  # the lake's folder of journals, never a schema
+OURS = "_dmscdc"  # the lake's folder of transaction logs, never a schema
 WHOLE_ROWS = b"dmscdc.whole"  # in the footer of a change file: its rows are whole, and a column that it lacks is null
 
 

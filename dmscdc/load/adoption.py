@@ -71,7 +71,7 @@ def prepare_adoption(spark: OpenSession, context: TableContext, plan: Plan, head
     clock = Stopwatch()
     try:
         with clock.step("footers"):
-            # Before the first entry of our journal the folder is theirs, after it ours, whatever crashes in between.
+            # Before the first entry of our log the folder is theirs, after it ours, whatever crashes in between.
             files = context.lake.to_migrate(context.partition)
         schema = adopted_schema(context, plan, list(files.footers))
         position = (plan.before or Position()).to_commit()

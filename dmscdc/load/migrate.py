@@ -38,11 +38,11 @@ def _divided(
     plain: ParquetTable,  # one of them
 ) -> tuple[set[str], set[str]]:  # the files of plain Parquet, and the other's
     "All files of two tables in one place, hidden ones too."
-    head, present = plain.journal.head(), set(store.list(place, hidden=True))
-    # The journal of plain Parquet names its files; what else is in the folder belongs to the other table.
+    head, present = plain.transaction_log.head(), set(store.list(place, hidden=True))
+    # The transaction log of plain Parquet names its files; what else is in the folder belongs to the other table.
     plain_files = {f"{place}/{file.name}" for file in head.files} if head else set()
-    journal = {name for name in store.list(f"_dmscdc/{place}") if "/journal/" in name}
-    return plain_files & present | journal, present - plain_files
+    log = {name for name in store.list(f"_dmscdc/{place}") if "/journal/" in name}
+    return plain_files & present | log, present - plain_files
 
 # %% ../../notebooks/08_load/21_migrate.ipynb #91050352
 def _delete(store: AnyLogStore, names: Iterable[str], place: str) -> None:

@@ -47,7 +47,7 @@ class TableState:
     head: Commit | None  # the newest commit
     position: Position | None  # what it has applied
     notes: tuple[str, ...] = ()  # what settling found
-    lost: str = ""  # what the lake should hold, as state or journal say, and does not, in words
+    lost: str = ""  # what the lake should hold, as state or transaction log say, and does not, in words
     unsettled: bool = False  # a run must complete or undo what another has left, or bring the state in step
 
     @property

@@ -409,14 +409,14 @@ _DECISION = re.compile(r"(decided|draft)_[0-9a-f]{12}")
 
 
 def _decision_of(journal: str) -> dict[str, str]:  # attributes by what they hold
-    "The attributes of a table's item that hold the decision for a journal."
-    # Decisions belong to the address of a journal, so two lakes of one table never interfere.
+    "The attributes of a table's item that hold the decision for a transaction log."
+    # Decisions belong to the address of a transaction log, so two lakes of one table never interfere.
     digest = hashlib.sha256(journal.encode()).hexdigest()[:12]
     return {"number": f"decided_{digest}", "draft": f"draft_{digest}"}
 
 # %% ../../notebooks/06_state/04_dynamodb.ipynb #15f4f913
 class _DynamoDecisions(_DynamoLeases):
-    "Which writer has won an entry of a journal; see `State`."
+    "Which writer has won an entry of a transaction log; see `State`."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
         attributes = _decision_of(journal)

@@ -576,13 +576,13 @@ class State(_Store, Protocol):
     "The state of all tables of one landing: items, leases, decisions."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
-        "The highest number that is decided for a journal, and the draft that won it."
+        "The highest number that is decided for a transaction log, and the draft that won it."
 
     def decided(self, table: TableRef) -> list[tuple[int, str]]:
-        "The same for every journal that a table ever had."
+        "The same for every transaction log that a table ever had."
 
     def forget(self, table: TableRef, draft: str) -> None:
-        "Removes the decision for this draft's journal, unless another draft has won meanwhile."
+        "Removes the decision for this draft's transaction log, unless another draft has won meanwhile."
 
     def put_settings(self, table: TableRef, **changes: Any) -> TableItem:
         "The item as stored; see `with_settings`."

@@ -222,7 +222,7 @@ set number = :number, draft = :draft where decisions.number < :number"""
 
 
 class _SqliteDecisions(_SqliteLeases):
-    "Which writer has won an entry of a journal; see `State`."
+    "Which writer has won an entry of a transaction log; see `State`."
 
     def decide(self, table: TableRef, journal: str, number: int, draft: str) -> tuple[int, str]:
         with one_action(self.path) as db:

@@ -37,7 +37,7 @@ def _is_hidden(base_name: str) -> bool:
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #19890d0f
 def entry_number(
-    name: str,  # of a file in a journal
+    name: str,  # of a file in a transaction log
 ) -> int:
     "The number of an entry, 0 for any other name."
     match = ENTRY_NAME.match(name.rpartition("/")[2])
@@ -84,7 +84,7 @@ def _move(source: str, target: str) -> bool:  # False: the source is gone
     except OSError as error:
         # Across file systems a rename would be a slow copy that can stop halfway.
         if error.errno == errno.EXDEV:
-            raise UnsupportedStore(f"{target}: lake and its journal must lie on one file system") from error
+            raise UnsupportedStore(f"{target}: lake and its transaction log must lie on one file system") from error
         raise
     return True
 
@@ -326,7 +326,9 @@ def get_object(s3: Any, bucket: str, key: str) -> tuple[bytes, str]:  # content,
     raise AssertionError("not reached")
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #a1c74a75
-_Decide = Callable[[str, int, str], tuple[int, str]]  # journal, number, draft; returns the highest number, its draft
+_Decide = Callable[
+    [str, int, str], tuple[int, str]
+]  # transaction log, number, draft; returns the highest number, its draft
 _DECIDER: ContextVar[_Decide | None] = ContextVar("decider", default=None)
 
 
@@ -355,7 +357,7 @@ def _exists(s3: Any, bucket: str, key: str) -> bool:
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #62161b29
 def _is_decided(s3: Any, bucket: str, folder: str) -> bool:
-    "Whether a state decides the entries of this journal. We do not check on AWS, which refuses a second put."
+    "Whether a state decides the entries of this transaction log. We do not check on AWS, which refuses a second put."
     # Another store may ignore `If-None-Match`, and then two writers could both win.
     endpoint = own_endpoint(s3.meta.endpoint_url, s3.meta.region_name)
     return bool(endpoint) and _exists(s3, bucket, f"{folder}/{_BY_STATE}")
@@ -379,7 +381,9 @@ def _put_decided(s3: Any, bucket: str, key: str, content: bytes) -> None:
     "An exclusive create that the state decides. Raises `AlreadyExists`, `UnsupportedStore`."
     folder, number, decide = key.rpartition("/")[0], entry_number(key), _DECIDER.get()
     if decide is None:
-        raise UnsupportedStore(f"s3://{bucket}/{key}: the state of dmscdc decides the entries of this journal. {_HELP}")
+        raise UnsupportedStore(
+            f"s3://{bucket}/{key}: the state of dmscdc decides the entries of this transaction log. {_HELP}"
+        )
     draft = f"{folder.rpartition('/')[0]}/aside/{number:012d}-{uuid.uuid4().hex[:12]}/entry.json"
     s3.put_object(Bucket=bucket, Key=draft, Body=content)
     newest, chosen = decide(f"s3://{bucket}/{folder}", number, f"s3://{bucket}/{draft}")
@@ -421,7 +425,7 @@ def _create_entry(s3: Any, bucket: str, key: str, content: bytes) -> None:
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #cell-032
 def _entries_after(s3: Any, bucket: str, folder: str, number: int) -> tuple[list[int], bool]:
-    "A page of a journal: the numbers after this one, and whether there are more."
+    "A page of a transaction log: the numbers after this one, and whether there are more."
     start = f"{folder}/{number:012d}.json"
     page = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/0", StartAfter=start)
     numbers = (entry_number(entry["Key"]) for entry in page.get("Contents", ()))

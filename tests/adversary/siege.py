@@ -41,7 +41,7 @@ HANG = 240  # seconds after which one step counts as hanging; it takes a hundred
 FOREIGN = ("Traceback", "org.apache", "java.", "Py4J", "SQLSTATE", "pyarrow.", "object is not", "object has no")  # a library's words
 KINDS = ("Error:", "Exception:")  # of errors, which may stand in a reason
 REASON = re.compile(  # where one line of theirs follows our own words, and the command comes behind it
-    r" is no entry of a journal of ours \((?:KeyError|JSONDecodeError|UnicodeDecodeError): [^\n]{1,160}?\)\. (?=Bring )"
+    r" is not an entry of a transaction log of dmscdc \((?:KeyError|JSONDecodeError|UnicodeDecodeError): [^\n]{1,160}?\)\. (?=Bring )"
     r"|(?:cannot be read, |: )it is damaged: [^\n]{1,200}?\. (?=Take it out|Load the table again|Put )"
 )
 NOBODY = "__HIVE_DEFAULT_PARTITION__"

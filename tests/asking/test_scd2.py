@@ -122,7 +122,7 @@ class Shop:
             or (n.valid_to is null) <> n.is_current or n.is_current and n.i < n.many or n.valid_to = m.valid_from and {same}""")
 
     def files(self) -> set[str]:
-        return {f.name for f in self.there.journal.head().files}
+        return {f.name for f in self.there.transaction_log.head().files}
 
     def mirror(self, cut: str = "") -> None:
         "The mirror's commit of all that landed, as a pass would leave it."

@@ -53,7 +53,7 @@ def test_tasks_read_raw_files_from_the_bucket_and_what_was_folded_beside_us(spar
     from world import replayed
 
     assert rows == replayed(w.raw, ["id"], NAMES)
-    assert not [name for name in w.lake_table.journal.store.list("_dmscdc") if "/aside/" in name]
+    assert not [name for name in w.lake_table.transaction_log.store.list("_dmscdc") if "/aside/" in name]
 
 
 def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tmp_path):
@@ -71,7 +71,7 @@ def test_spark_goes_on_with_a_lake_of_2019_where_it_lies_in_the_bucket(spark, tm
     assert done.verdict == "ok" and done.words.startswith("4 files of the 2019 lake taken over, 5 rows"), done.words
     rows = [tuple(row) for row in lake.read(spark).selectExpr("id", "name", "dept", "unix_micros(at)", "n", "Op").collect()]
     assert sorted(rows) == replayed(w.raw, ["id"], RAW) and lake.unmanaged_files() == [] == lake.recover()
-    assert not [name for name in lake.journal.store.list("_dmscdc") if "/aside/" in name] and w.idle().verdict == "nothing"
+    assert not [name for name in lake.transaction_log.store.list("_dmscdc") if "/aside/" in name] and w.idle().verdict == "nothing"
 
 
 # What is asked of a landing and a lake in a bucket, beside a replay in plain Python

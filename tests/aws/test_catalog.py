@@ -38,7 +38,7 @@ class Lake:
 
     def commit(self, *folders: str, values=None, schema: str = "", minute: int = 0) -> Lake:
         "The table becomes one file in each of these folders."
-        journal, self.schema = self.table.journal, schema or self.schema
+        journal, self.schema = self.table.transaction_log, schema or self.schema
         head = journal.head()
         number, prefix = (head.number if head else 0) + 1, f"{(head.number if head else 0) + 1:012d}-ab{minute:02d}"
         adds = []
@@ -362,7 +362,7 @@ def test_a_table_is_behind_until_its_newest_commit_was_told(lake):
 
 def test_a_table_made_anew_is_not_taken_for_the_old_one(lake):
     lake.commit("day=2018-12-14").sync()
-    shutil.rmtree(lake.table.journal.store.root)
+    shutil.rmtree(lake.table.transaction_log.store.root)
     lake.commit("day=2018-12-15", minute=5).sync()  # commit 1 again
     assert set(partitions()) == {("2018-12-15",)}
 

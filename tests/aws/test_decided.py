@@ -68,7 +68,7 @@ BOTH = pytest.mark.parametrize("state", ["sqlite", "dynamodb"], indirect=True)
 def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
     lake, wire.way = Lake(bucket), way
     for head in range(3):
-        gate, before = Barrier(16), lake.journal.head()
+        gate, before = Barrier(16), lake.transaction_log.head()
 
         def race(i: int):
             gate.wait()
@@ -81,9 +81,9 @@ def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
         with ThreadPoolExecutor(16) as pool:
             said = list(pool.map(race, range(16)))
         winners = [one for one in said if isinstance(one, str)]
-        assert len(winners) == 1 and lake.journal.numbers() == list(range(1, head + 2)) and lake.journal.head().attempt == winners[0]
-        recover(lake.journal, lake.journal.head())
-    assert lake.folder() == lake.listed() and lake.store.list(lake.journal.staging_folder) == []
+        assert len(winners) == 1 and lake.transaction_log.numbers() == list(range(1, head + 2)) and lake.transaction_log.head().attempt == winners[0]
+        recover(lake.transaction_log, lake.transaction_log.head())
+    assert lake.folder() == lake.listed() and lake.store.list(lake.transaction_log.staging_folder) == []
 
 
 @pytest.mark.parametrize("kind", sampled(KINDS, "incremental"))
@@ -111,8 +111,8 @@ def test_a_writer_killed_at_any_request_is_healed_and_one_that_was_chosen_is_com
                 lake.write("c3", {})
             except CommitConflict:
                 fulfilled += 1  # it found that b2 had been chosen, and made its entry
-            recover(lake.journal, lake.journal.head())
-        made = "b2" in [lake.journal.entry(n).attempt for n in lake.journal.numbers()]
+            recover(lake.transaction_log, lake.transaction_log.head())
+        made = "b2" in [lake.transaction_log.entry(n).attempt for n in lake.transaction_log.numbers()]
         assert made or not done
         lake.is_right(after if made else "a b c d e")
     assert point > 10 and fulfilled == 1, "there is one request between the choice and its entry"
@@ -132,7 +132,7 @@ def test_whoever_sleeps_after_being_chosen_changes_nothing_when_he_wakes(bucket,
         wire.fault = others
         assert lake.write("b2", {"four": "A b"}, ("one",)).attempt == "b2"
         wire.fault = lambda *_: None
-        assert slept and [lake.journal.entry(n).attempt for n in lake.journal.numbers()] == ["a1", "b2", "d4"]
+        assert slept and [lake.transaction_log.entry(n).attempt for n in lake.transaction_log.numbers()] == ["a1", "b2", "d4"]
         lake.write("e5", {})
         lake.is_right("A b d e y")
 
@@ -142,9 +142,9 @@ def test_without_the_state_nobody_writes_into_such_a_lake(bucket, wire, decide):
         lake = loaded(Lake(bucket))
     for way in (*WAYS, ""):  # also when the store has learned it meanwhile
         wire.way = way
-        with pytest.raises(UnsupportedStore, match="the state of dmscdc decides the entries of this journal"):
+        with pytest.raises(UnsupportedStore, match="the state of dmscdc decides the entries of this transaction log"):
             lake.write("b2", {"four": "x"})
-    assert lake.journal.numbers() == [1]
+    assert lake.transaction_log.numbers() == [1]
 
 
 @BOTH
@@ -153,7 +153,7 @@ def test_a_lake_that_was_emptied_or_taken_back_is_said_and_the_state_can_forget_
     with decided_by(decide):
         lake = loaded(Lake(bucket))
         lake.write("b2", {"four": "A b"})
-        recover(lake.journal, lake.journal.head())
+        recover(lake.transaction_log, lake.transaction_log.head())
         for key in lake.all_keys():
             if gone == "all" or "000000000002" in key:
                 client("s3").delete_object(Bucket=bucket, Key=key)
@@ -181,10 +181,10 @@ def test_what_was_chosen_is_not_lost_as_long_as_its_draft_is_there(bucket, wire,
             lake.write("b2", {"four": "A b"}, ("one",))
         wire.fault = lambda *_: None
         ((number, draft),) = state.decided(T)
-        assert number == 2 and lake.journal.numbers() == [1] and not is_lost(number, draft)
+        assert number == 2 and lake.transaction_log.numbers() == [1] and not is_lost(number, draft)
         with pytest.raises(CommitConflict):
             lake.write("c3", {})
-        assert lake.journal.head().attempt == "b2" and not is_lost(number, draft)
+        assert lake.transaction_log.head().attempt == "b2" and not is_lost(number, draft)
 
 
 def test_a_table_lives_in_such_a_store(spark, bucket, wire, tmp_path):

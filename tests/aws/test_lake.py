@@ -50,26 +50,26 @@ class Lake:
 
     def __init__(self, bucket: str, prefix: str = "lake"):
         self.store = BucketLogStore(bucket, prefix)
-        self.journal = TransactionLog(self.store, "shop/item", "_dmscdc/shop/item")
+        self.transaction_log = TransactionLog(self.store, "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), position=""):
         "One writer: read the head, settle, read the table, write aside, commit."
-        head = self.journal.head()
-        recover(self.journal, head)
+        head = self.transaction_log.head()
+        recover(self.transaction_log, head)
         if head:
-            urls_by_base(self.journal, head)
+            urls_by_base(self.transaction_log, head)
         return self.step(head, attempt, adds, removes, position)
 
     def step(self, head, attempt, adds, removes=(), position=""):
         prefix, files = name_prefix(head.number + 1 if head else 1, attempt), []
         for name, words in adds.items():
             files.append(LakeFile(f"{prefix}-{name}.parquet", f"{prefix}/{name}.parquet", len(words.split()), len(words)))
-            put_text(self.store.path(f"{self.journal.staging_folder}/{files[-1].aside}"), words)
+            put_text(self.store.path(f"{self.transaction_log.staging_folder}/{files[-1].aside}"), words)
         gone = [f.name for f in (head.files if head else ()) if f.name.split("-")[-1][:-8] in removes]
-        return commit(self.journal, head, attempt, files, gone, {"position": position, "run": attempt})
+        return commit(self.transaction_log, head, attempt, files, gone, {"position": position, "run": attempt})
 
     def listed(self):
-        return {f"shop/item/{f.name}" for f in self.journal.head().files} if self.journal.head() else set()
+        return {f"shop/item/{f.name}" for f in self.transaction_log.head().files} if self.transaction_log.head() else set()
 
     def folder(self):
         return set(self.store.list("shop/item"))
@@ -86,7 +86,7 @@ class Lake:
 
     def is_right(self, words: str):
         assert self.folder() == self.listed() and self.words() == sorted(words.split())
-        assert self.store.list(self.journal.staging_folder) == []
+        assert self.store.list(self.transaction_log.staging_folder) == []
 
 
 def loaded(lake: Lake):
@@ -125,8 +125,8 @@ def test_nothing_but_files_is_put_into_a_bucket(bucket):
 
 def test_the_last_entry_of_a_long_journal_is_found_by_few_requests(bucket):
     lake, wire = Lake(bucket), Wire()
-    fill(bucket, [f"lake/{lake.journal.entry_name(n)}" for n in range(1, 2401)])
-    assert lake.journal.newest() == 2400 and len(wire.asked) <= 5
+    fill(bucket, [f"lake/{lake.transaction_log.entry_name(n)}" for n in range(1, 2401)])
+    assert lake.transaction_log.newest() == 2400 and len(wire.asked) <= 5
 
 
 def test_what_dead_attempts_left_is_tidied_and_strangers_stay(bucket):
@@ -138,9 +138,9 @@ def test_what_dead_attempts_left_is_tidied_and_strangers_stay(bucket):
         "000000000002-a2/x.parquet",
         "notes.txt",
     ):
-        client("s3").put_object(Bucket=bucket, Key=f"lake/{lake.journal.staging_folder}/{name}", Body=b"")
-    assert recover(lake.journal, lake.journal.head()) == [
-        f"{lake.journal.staging_folder} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"
+        client("s3").put_object(Bucket=bucket, Key=f"lake/{lake.transaction_log.staging_folder}/{name}", Body=b"")
+    assert recover(lake.transaction_log, lake.transaction_log.head()) == [
+        f"{lake.transaction_log.staging_folder} holds notes.txt, which no commit of ours wrote; readers that list this folder read more than the table"
     ]
     assert [key.partition("aside/")[2] for key in lake.all_keys() if "aside/" in key] == ["000000000002-a2/x.parquet", "notes.txt"]
 
@@ -151,7 +151,7 @@ def test_a_table_at_rest_costs_few_requests_and_a_bucket_with_versions_gets_no_m
     lake.write("b2", {"four": "f"}, ("one",))
     marks = lambda: len(client("s3").list_object_versions(Bucket=bucket).get("DeleteMarkers", []))
     before, wire = marks(), Wire()
-    recover(lake.journal, lake.journal.head())
+    recover(lake.transaction_log, lake.transaction_log.head())
     assert marks() == before and set(wire.asked[:-1]) == {"ListObjectsV2", "GetObject"} and len(wire.asked) <= 7
 
 
@@ -160,7 +160,7 @@ def test_a_table_at_rest_costs_few_requests_and_a_bucket_with_versions_gets_no_m
 
 def test_of_sixteen_writers_one_wins_each_commit(strict):
     lake, gate = loaded(Lake(strict)), Barrier(16)
-    head = lake.journal.head()
+    head = lake.transaction_log.head()
 
     def race(i: int):
         gate.wait()
@@ -172,7 +172,7 @@ def test_of_sixteen_writers_one_wins_each_commit(strict):
     with ThreadPoolExecutor(16) as pool:
         said = list(pool.map(race, range(16)))
     winners = [one for one in said if isinstance(one, str)]
-    assert len(winners) == 1 and lake.journal.numbers() == [1, 2] and lake.journal.head().attempt == winners[0]
+    assert len(winners) == 1 and lake.transaction_log.numbers() == [1, 2] and lake.transaction_log.head().attempt == winners[0]
     lake.write("c3", {})
     lake.is_right(f"c d e w{int(winners[0][1:], 16)}")
 
@@ -206,8 +206,8 @@ def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind,
         except Killed:
             pass
         wire.fault, wire.after_number = (lambda *_: None), 0
-        head = lake.journal.head()
-        recover(lake.journal, head)
+        head = lake.transaction_log.head()
+        recover(lake.transaction_log, head)
         made = head.attempt == "b2"
         assert lake.folder() == lake.listed() and lake.words() == sorted((after if made else "a b c d e").split()), point
         assert head.facts["position"] == ("changes" if made else "load"), point
@@ -271,7 +271,7 @@ def test_a_fault_that_passes_is_not_seen(bucket, kind):
 @pytest.mark.parametrize("operation", ["ListObjectsV2", "GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject"])
 def test_a_fault_that_stays_is_a_clear_error_and_the_next_pass_is_right(bucket, operation):
     lake, wire = loaded(Lake(bucket)), Wire()
-    head = lake.journal.head()
+    head = lake.transaction_log.head()
     wire.fault = lambda number, asked, request: answer(403, "AccessDenied")(request) if asked == operation else None
     if operation in ("ListObjectsV2", "GetObject"):
         with pytest.raises(ClientError, match=f"AccessDenied.*{operation}"):
@@ -281,7 +281,7 @@ def test_a_fault_that_stays_is_a_clear_error_and_the_next_pass_is_right(bucket, 
             lake.step(head, "b2", {"four": "A b"}, ("one",), "changes")
     wire.fault = lambda *_: None
     made = operation in ("CopyObject", "DeleteObject")  # the entry was there
-    assert (lake.journal.newest() == 2) == made
+    assert (lake.transaction_log.newest() == 2) == made
     lake.write("c3", {})
     lake.is_right("A b c d e" if made else "a b c d e")
 
@@ -325,7 +325,7 @@ def test_a_store_without_conditional_puts_is_refused_before_the_first_commit(buc
     with pytest.raises(UnsupportedStore, match="in spite of If-None-Match" if way == "overlooks" else "no conditional put"):
         lake.write("a1", {"one": "a"})
     wire.fault = lambda *_: None
-    assert lake.journal.head() is None and lake.folder() == set()
+    assert lake.transaction_log.head() is None and lake.folder() == set()
 
 
 def test_a_boto3_that_cannot_put_under_a_condition_is_refused_before_anything_is_done(aws, monkeypatch):

@@ -203,7 +203,7 @@ def test_nothing_that_is_written_holds_a_secret(w, bucket, monkeypatch):
     done = w.go()
     boto3.setup_default_session()
     assert done.verdict == "ok"
-    store = w.lake_table.journal.store
+    store = w.lake_table.transaction_log.store
     said = repr(done).encode() + b"".join(kept) + b"".join(store.read(name) for name in store.list("_dmscdc")) + (w.root / "state.db").read_bytes()
     assert not [secret for secret in (b"AKIDSECRET1", b"verysecret2", b"tokensecret3") if secret in said]
     plan = w.spark.range(1).mapInArrow(lambda batches: batches, "id bigint")

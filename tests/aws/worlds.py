@@ -45,7 +45,7 @@ class BucketWorld(World):
             self.sent.add(path)
 
     def files(self):
-        store, folder = self.lake_table.journal.store, self.lake_table.journal.folder
+        store, folder = self.lake_table.transaction_log.store, self.lake_table.transaction_log.folder
         return [name.removeprefix(f"{folder}/") for name in store.list(folder)]
 
     def lake(self, columns: str):
@@ -56,7 +56,7 @@ class BucketWorld(World):
             return db.register("rows", rows).execute(f"select {columns} from rows order by all").fetchall()
 
     def settled(self):
-        journal = self.lake_table.journal
+        journal = self.lake_table.transaction_log
         return self.files() == sorted(f.name for f in journal.head().files) and not journal.store.list(journal.staging_folder)
 
     def equals_the_replay(self) -> bool:

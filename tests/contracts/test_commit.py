@@ -46,14 +46,14 @@ class Lake:
 
     def __init__(self, root: Path):
         self.root = root
-        self.journal = self.watched(lambda number: None)
+        self.transaction_log = self.watched(lambda number: None)
 
     def watched(self, before) -> TransactionLog:
         return TransactionLog(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), journal=None, position=""):
         "One writer: read the head, settle, read the table, write aside, commit."
-        journal = journal or self.journal
+        journal = journal or self.transaction_log
         head = journal.head()
         recover(journal, head)
         if head:
@@ -68,7 +68,7 @@ class Lake:
         return commit(journal, head, attempt, files, gone, {"position": position, "run": attempt})
 
     def listed(self) -> set[str]:
-        return {f.name for f in self.journal.head().files} if self.journal.head() else set()
+        return {f.name for f in self.transaction_log.head().files} if self.transaction_log.head() else set()
 
     def folder(self) -> set[str]:
         return {p.name for p in (self.root / "shop/item").rglob("*") if p.is_file()}
@@ -78,7 +78,7 @@ class Lake:
         return sorted(" ".join(p.read_text() for p in (self.root / "shop/item").rglob("*") if p.is_file()).split())
 
     def asides(self) -> list[str]:
-        return self.journal.store.list(self.journal.staging_folder)
+        return self.transaction_log.store.list(self.transaction_log.staging_folder)
 
 
 def nothing(lake: Lake):
@@ -114,8 +114,8 @@ def test_a_writer_killed_between_any_two_requests_is_healed_by_the_next_pass(tmp
             done = bool(lake.write("b2", adds, removes, lake.watched(kill), "changes"))
         except Killed:
             pass
-        head = lake.journal.head()
-        recover(lake.journal, head)
+        head = lake.transaction_log.head()
+        recover(lake.transaction_log, head)
         made = bool(head) and head.attempt == "b2"
         assert lake.folder() == lake.listed() and lake.words() == sorted((after if made else before).split()), points
         assert (head.facts["position"] if head else "") == ("changes" if made else "load" if before else ""), points
@@ -172,19 +172,19 @@ def test_settling_an_old_commit_again_changes_nothing(tmp_path):
     lake.write("b2", {"four": "f"}, ("one",))
     lake.write("c3", {}, ("four", "two"))
     lake.write("d4", {"five": "g"})
-    for number in lake.journal.numbers():
-        recover(lake.journal, lake.journal.entry(number))
+    for number in lake.transaction_log.numbers():
+        recover(lake.transaction_log, lake.transaction_log.entry(number))
         assert lake.folder() == lake.listed() and lake.words() == ["d", "e", "g"]
 
 
 def test_settling_leaves_what_a_writer_prepares_for_the_next_commit(tmp_path):
     lake = Lake(tmp_path)
     loaded(lake)
-    prepared = tmp_path / lake.journal.staging_folder / name_prefix(2, "b2") / "four.parquet"
+    prepared = tmp_path / lake.transaction_log.staging_folder / name_prefix(2, "b2") / "four.parquet"
     prepared.parent.mkdir(parents=True)
     prepared.write_text("f")
-    recover(lake.journal, lake.journal.head())
-    assert lake.asides() == [f"{lake.journal.staging_folder}/{name_prefix(2, 'b2')}/four.parquet"]
+    recover(lake.transaction_log, lake.transaction_log.head())
+    assert lake.asides() == [f"{lake.transaction_log.staging_folder}/{name_prefix(2, 'b2')}/four.parquet"]
 
 
 def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
@@ -207,7 +207,7 @@ def test_an_answer_that_was_lost_is_no_reason_to_clean_up(tmp_path):
 def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
     lake, asked = Lake(tmp_path), []
     loaded(lake)
-    journal, head = lake.watched(asked.append), lake.journal.head()
+    journal, head = lake.watched(asked.append), lake.transaction_log.head()
     assert len(urls_by_base(journal, head)[str(tmp_path / "shop/item")]) == 3 and len(asked) == 1
     aside = tmp_path / journal.staging_folder / head.files[0].aside
     aside.parent.mkdir()
@@ -224,16 +224,16 @@ def test_a_reader_needs_one_listing_and_during_a_switch_at_most_three(tmp_path):
 def test_strangers_among_the_asides_are_named_and_left_alone(tmp_path):
     lake = Lake(tmp_path)
     loaded(lake)
-    aside = tmp_path / lake.journal.staging_folder
+    aside = tmp_path / lake.transaction_log.staging_folder
     for name in (".DS_Store", "notes.txt", "20181215/x.parquet", "000000000001.parquet"):
         (aside / name).parent.mkdir(exist_ok=True)
         (aside / name).write_text("x")
-    (said,) = recover(lake.journal, lake.journal.head())
+    (said,) = recover(lake.transaction_log, lake.transaction_log.head())
     assert said.startswith("_dmscdc/shop/item/aside holds 000000000001.parquet and 2 more, which no commit of ours wrote; ")
     lake.write("b2", {"four": "f"}, ("one",))
     assert len(lake.asides()) == 3 and (aside / ".DS_Store").exists() and lake.words() == ["c", "d", "e", "f"]
     (tmp_path / "shop/item/part-0.parquet").write_text("x")
-    assert recover(lake.journal, lake.journal.head())[0].startswith("shop/item holds part-0.parquet, which no commit of ours wrote; ")
+    assert recover(lake.transaction_log, lake.transaction_log.head())[0].startswith("shop/item holds part-0.parquet, which no commit of ours wrote; ")
 
 
 def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkeypatch):
@@ -245,9 +245,9 @@ def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkey
     first = lake.write("a1", {"one": "a b"})
     second = lake.write("b2", {"two": "c"}, ("one",))
     with pytest.raises(CommitConflict):
-        commit(lake.journal, first, "c3", [], [], {})
+        commit(lake.transaction_log, first, "c3", [], [], {})
     assert sorted(os.listdir(tmp_path / "_dmscdc/shop/item/journal")) == ["000000000001.json", "000000000002.json"]
-    assert (lake.journal.numbers(), lake.journal.head(), lake.words()) == ([1, 2], second, ["c"])
+    assert (lake.transaction_log.numbers(), lake.transaction_log.head(), lake.words()) == ([1, 2], second, ["c"])
 
 
 class Bucket:

@@ -63,14 +63,14 @@ class AwsWorld(BucketWorld):
 
     def table_state(self):
         "Everything that a run with nothing to do must not move."
-        store, folder = self.lake_table.journal.store, self.lake_table.journal.folder
+        store, folder = self.lake_table.transaction_log.store, self.lake_table.transaction_log.folder
         keys = moto().buckets[BUCKET].keys
         sizes = [(name, keys[f"{store.prefix}/{folder}/{name}"].etag, keys[f"{store.prefix}/{folder}/{name}"].last_modified) for name in self.files()]
         head = self.lake_table.head()
         return head.number if head else 0, sizes, self.state.get(self.ref)
 
     def aside(self) -> list[str]:
-        return self.lake_table.journal.store.list(self.lake_table.journal.staging_folder)
+        return self.lake_table.transaction_log.store.list(self.lake_table.transaction_log.staging_folder)
 
 
 @dataclass

@@ -35,7 +35,7 @@ def hindered(house: House, name: str, point: list, how: str, tasks: bool = False
 
 def only_settled(world, before: list, now: list) -> bool:
     "What came and went since is what the newest commit adds and removes: it was made before, and perhaps not settled."
-    head = world.lake_table.journal.head()
+    head = world.lake_table.transaction_log.head()
     return {f[0] for f in set(now) - set(before)} <= set(head.adds if head else ()) and {f[0] for f in set(before) - set(now)} <= set(
         head.removes if head else ()
     )

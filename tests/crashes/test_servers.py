@@ -34,7 +34,7 @@ def bereft(house: House, name: str, folder, point: list, tasks: bool = False) ->
     said, world = going.said(), case.world
     world.state.release(going.lease)
     assert said["words"] and (
-        "raised" in said or said["verdict"] == "failed" or world.lake_table.journal.numbers()[-1:] == [house.calm[name]["commit"]]
+        "raised" in said or said["verdict"] == "failed" or world.lake_table.transaction_log.numbers()[-1:] == [house.calm[name]["commit"]]
     ), said
     house.heal(case, house.calm[name])
 

@@ -31,14 +31,14 @@ def asleep(house: House, name: str, at: int, now: float | None = None, case=None
 
 def own(going: Going) -> int:
     "How many commits a run has made."
-    journal = going.case.world.lake_table.journal
+    journal = going.case.world.lake_table.transaction_log
     return [journal.entry(n).facts["run"] for n in journal.numbers()].count(going.session[:8])
 
 
 def overslept(house: House, name: str, point: list) -> None:
     "Others do all that is to be done, and more that comes meanwhile; then the sleeper wakes up."
     print(name, point)
-    ready = len(house.copy(name).world.lake_table.journal.numbers())
+    ready = len(house.copy(name).world.lake_table.transaction_log.numbers())
     going = asleep(house, name, point[0])
     case, world = going.case, going.case.world
     had_all = own(going) == house.calm[name]["commit"] - ready

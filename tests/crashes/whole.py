@@ -10,7 +10,7 @@ from world import World
 
 def placed(world: World) -> dict[str, Any]:
     "What of the landing the table holds, by its newest commit, without the times of our looking."
-    position = world.lake_table.journal.head().facts["position"]
+    position = world.lake_table.transaction_log.head().facts["position"]
     return {**position, "listed_at": None, "load_files": [f[:2] for f in position["load_files"]]}
 
 
@@ -19,7 +19,7 @@ def whole(case: Any, calm: dict[str, Any]) -> None:
     world, (lake, oracle) = case.world, case.rows()
     assert lake == oracle
     steps(world)
-    head, item = world.lake_table.journal.head(), world.state.get(world.ref)
+    head, item = world.lake_table.transaction_log.head(), world.state.get(world.ref)
     assert (head.number, placed(world)) == (calm["commit"], calm["position"]), "every input is in one commit"
     assert world.settled() and not world.aside()
     assert (item.commit, item.position) == (head.number, Position.from_json(head.facts["position"])) and world.state.holder(world.ref) is None
@@ -29,7 +29,7 @@ def whole(case: Any, calm: dict[str, Any]) -> None:
 
 def steps(world: World) -> None:
     "Every commit is a step from the one before it, and no file's name was ever used twice."
-    journal, old = world.lake_table.journal, None
+    journal, old = world.lake_table.transaction_log, None
     entries = [journal.entry(n) for n in journal.numbers()]
     for new in entries:
         files = {f.name for f in old.files} if old else set()
@@ -41,13 +41,13 @@ def steps(world: World) -> None:
 
 def committed(world: World) -> tuple:
     "All that readers see: the folder's files with size and time, and every entry of the journal."
-    journal = world.lake_table.journal
+    journal = world.lake_table.transaction_log
     return world.table_state()[1], [journal.store.read(journal.entry_name(n)) for n in journal.numbers()]
 
 
 def readable(world: World) -> bool:
     "Every file of the newest commit is there, in the folder or still aside."
-    journal = world.lake_table.journal
+    journal = world.lake_table.transaction_log
     head = journal.head()
     here = set(journal.store.list(journal.folder)) | set(journal.store.list(journal.staging_folder))
     asides = {f.name: f.aside for f in head.added} if head else {}

@@ -40,7 +40,7 @@ def table(tmp_path):
 
 
 def damage(table, steps, *value):
-    path = table.journal.store.path(table.journal.entry_name(2))
+    path = table.transaction_log.store.path(table.transaction_log.entry_name(2))
     said = json.loads(open(path).read())
     part = said
     for step in steps[:-1]:
@@ -54,14 +54,14 @@ def damage(table, steps, *value):
 
 @pytest.mark.parametrize("ask", [ParquetTable.head, lambda table: table.at(2), ParquetTable.plain], ids=["head", "at", "plain"])
 def test_an_entry_with_any_part_wrong_or_gone_is_said_with_its_path(table, ask):
-    path, looked = table.journal.store.path(table.journal.entry_name(2)), 0
+    path, looked = table.transaction_log.store.path(table.transaction_log.entry_name(2)), 0
     sound = open(path).read()
     for case in [*WRONG, *((steps,) for steps in GONE)]:
         open(path, "w").write(sound)
         damage(table, *case)
         with pytest.raises(MissingDataFile) as said:
             ask(table)
-        assert str(said.value).startswith(f"{path} is no entry of a journal of ours"), (case, said.value)
+        assert str(said.value).startswith(f"{path} is not an entry of a transaction log of dmscdc"), (case, said.value)
         looked += 1
     open(path, "w").write(sound)
     assert looked == len(WRONG) + len(GONE) == 47 and table.head().number == 2
@@ -87,24 +87,26 @@ def test_a_bound_that_is_none_of_its_key_s_type_is_said_with_the_path_before_any
     work = Work("no batch is read", "", "", "", (("id", kind),), ("id",), (), (), False, 1, ())
     for end in ("low", "high"):
         path = damage(table, ("files",), [{**FILE, "low": [None], "high": [None], end: [wrong]}])
-        for ask in (table.plain, lambda: rewrite_touched(None, table.journal, table.journal.head(), work, True)):
+        for ask in (table.plain, lambda: rewrite_touched(None, table.transaction_log, table.transaction_log.head(), work, True)):
             with pytest.raises(MissingDataFile) as said:
                 ask()
-            assert str(said.value).startswith(f"{path} is no entry of a journal of ours") and f"{wrong!r} as a bound of id {kind}" in str(said.value)
+            assert str(said.value).startswith(
+                f"{path} is not an entry of a transaction log of dmscdc"
+            ) and f"{wrong!r} as a bound of id {kind}" in str(said.value)
 
 
 def test_the_copy_of_an_entry_under_a_later_number_is_no_commit_of_another_writer(table):
-    journal = table.journal
+    journal = table.transaction_log
     later = journal.store.path(journal.entry_name(4))
     shutil.copy(journal.store.path(journal.entry_name(2)), later)
-    with pytest.raises(MissingDataFile, match=f"{later} is no entry of a journal of ours .*it says that it is commit 2"):
+    with pytest.raises(MissingDataFile, match=f"{later} is not an entry of a transaction log of dmscdc .*it says that it is commit 2"):
         table.head()
 
 
 def test_a_folder_that_is_called_like_an_entry_is_said(table, tmp_path):
-    place = tmp_path / "lake" / table.journal.entry_name(3)
+    place = tmp_path / "lake" / table.transaction_log.entry_name(3)
     place.mkdir()
-    with pytest.raises(MissingDataFile, match=f"{place} is no entry of a journal of ours"):
+    with pytest.raises(MissingDataFile, match=f"{place} is not an entry of a transaction log of dmscdc"):
         table.head()
 
 

@@ -42,7 +42,7 @@ def written(tmp_path):
     path.parent.mkdir(parents=True)
     pq.write_table(ROWS, path)
     table = ParquetTable(str(tmp_path / "lake"), TableRef("shop", "item"))
-    one = unit(table.journal, [lake_file_of(str(path), name, "", ("id",))], True)
+    one = unit(table.transaction_log, [lake_file_of(str(path), name, "", ("id",))], True)
     work = Work("", str(tmp_path / "out"), str(tmp_path / "facts"), "000000000002-c", TYPES, ("id",), (), (("id",), ("a",)), False, 64 << 20, (one,))
     return path, one, work
 

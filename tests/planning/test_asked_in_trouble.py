@@ -65,7 +65,7 @@ def test_a_cut_journal_entry_is_said_with_its_path_by_every_question(tmp_path, w
     words = [word.replace("OUT", str(tmp_path / "out")).replace("SOURCE", str(tmp_path / "source.db")) for word in words]
     done = CliRunner().invoke(app, [*words, "--folder", str(tmp_path), "--landing", str(tmp_path / "landing"), "--lake", str(tmp_path / "lake")])
     assert isinstance(done.exception, SystemExit) and done.exit_code == 1, done.exception
-    assert f"{entry} is no entry of a journal of ours" in " ".join((done.stdout if words[0] == "reconcile" else done.stderr).split())
+    assert f"{entry} is not an entry of a transaction log of dmscdc" in " ".join((done.stdout if words[0] == "reconcile" else done.stderr).split())
 
 
 @pytest.mark.parametrize("name", ["valid_from", "valid_to", "is_current", "position", "position_to", "Is_Current", "POSITION"])

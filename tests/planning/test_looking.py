@@ -30,9 +30,9 @@ def left(spark, tmp_path) -> World:
     shutil.copytree(tmp_path / "lake" / "shop", tmp_path / "before"), shutil.copy(tmp_path / "state.db", tmp_path / "state.before")
     world.changes(1, [("U", 1, "b")])
     world.go()
-    entry = world.lake_table.journal.head()
+    entry = world.lake_table.transaction_log.head()
     for file in entry.added:
-        aside = tmp_path / "lake" / world.lake_table.journal.staging_folder / file.aside
+        aside = tmp_path / "lake" / world.lake_table.transaction_log.staging_folder / file.aside
         aside.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(world.folder / file.name, aside)
     shutil.rmtree(tmp_path / "lake" / "shop"), shutil.move(tmp_path / "before", tmp_path / "lake" / "shop")

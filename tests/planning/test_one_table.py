@@ -323,7 +323,7 @@ def test_a_damaged_journal_entry_is_said_with_its_path_and_is_the_trouble_of_its
     entry.parent.mkdir(parents=True)
     entry.write_bytes(content)
     found = looks(home)
-    assert found["shop.good"].plan.kind == "initial" and f"{entry} is no entry of a journal of ours" in found["shop.bad"].problem
+    assert found["shop.good"].plan.kind == "initial" and f"{entry} is not an entry of a transaction log of dmscdc" in found["shop.bad"].problem
     done = process_table("shop.bad", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", quiet_period=0)
     assert (done.verdict, f"{entry} is no entry" in done.words) == ("failed", True) and entry.read_bytes() == content
 

@@ -49,7 +49,7 @@ class House:
             "key": key.split(",") if key else [],
             "partition": [partition] if partition else [],
         }
-        commit(ParquetTable(str(home / "lake"), T).journal, None, "ab", [], [], facts)
+        commit(ParquetTable(str(home / "lake"), T).transaction_log, None, "ab", [], [], facts)
         self.state.put_settings(T, key=key, insert_only=not key, partition=partition)
         self.state.save_position(T, position, 1, 0)
 

@@ -95,7 +95,7 @@ def test_a_lake_that_cannot_be_read_costs_no_other_its_proof(home):
     (entry,) = (home / "lake" / "_dmscdc" / "shop" / "later" / "journal").glob("*.json")
     entry.write_text("{")
     done = typed(home, "reconcile", LATER, LOADED)
-    assert done.exit_code == 1 and f"{LATER}: not compared: {entry} is no entry of a journal of ours" in done.output
+    assert done.exit_code == 1 and f"{LATER}: not compared: {entry} is not an entry of a transaction log of dmscdc" in done.output
     assert f"{LOADED}: equal" in done.output.splitlines()
 
 

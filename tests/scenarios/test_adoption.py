@@ -53,7 +53,7 @@ class Old(World):
         return [p for p in (self.root / "old" / "_dmscdc").rglob("aside/**/*") if p.is_file()]
 
     def settled(self) -> bool:
-        return self.files() == sorted(f.name for f in self.lake_table.journal.head().files) and not self.asides()
+        return self.files() == sorted(f.name for f in self.lake_table.transaction_log.head().files) and not self.asides()
 
     def loaded_in_2019(self, keys=("id",), partition=("dept",)) -> Old:
         "Lake and item after all raw files that are there: Spark's names, times in 96 bits, `Op` where it happens to be, files that differ."

@@ -58,7 +58,7 @@ def test_double_rows_after_a_crash__the_commit_is_whole_or_not_there(w):
     w.load([(1, "load"), (2, "load")])
     assert w.go().verdict == "ok"
     w.changes(1, [("U", 1, "new"), ("I", 3, "new")])
-    table, journal = w.lake_table, w.lake_table.journal
+    table, journal = w.lake_table, w.lake_table.transaction_log
     draft = Transaction(table.head(), {}, "died", table.head().schema, ("id",))
     left = w.root / "lake" / journal.staging_folder / f"{draft.number:012d}-dead" / f"{draft.number:012d}-dead-0.parquet"
     left.parent.mkdir(parents=True)
@@ -158,11 +158,11 @@ def test_everything_written_to_one_file__files_have_a_good_size_and_only_touched
     prepare_load(
         lambda: w.spark, TableContext(w.ref, landing, table, ("id",)), Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None
     ).commit()
-    files = {f.name: (f.low, f.high) for f in table.journal.head().files}
+    files = {f.name: (f.low, f.high) for f in table.transaction_log.head().files}
     assert len(files) > 4 and w.lake("count(*), count(distinct id)") == [(1500, 1500)]
     w.changes(1, [("U", 700, "touched")])
     done = prepare_changes(
         lambda: w.spark, TableContext(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()
     ).commit()
     assert (done.written.files["rewritten"], done.written.files["opened"]) == (1, 1)
-    assert [files[name] for name in table.journal.head().removes] == [(low, high) for low, high in files.values() if low[0] <= 700 <= high[0]]
+    assert [files[name] for name in table.transaction_log.head().removes] == [(low, high) for low, high in files.values() if low[0] <= 700 <= high[0]]

@@ -226,21 +226,21 @@ def _is_data(name: str) -> bool:
     return not any(hidden)
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #5912ffb7
-def unmanaged_files(journal: Log) -> list[str]:  # below the folder, sorted
+def unmanaged_files(log: Log) -> list[str]:  # below the folder, sorted
     "Files in the folder that readers read and that no commit of ours wrote."
-    names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
+    names = [name[len(log.folder) + 1 :] for name in log.store.list(log.folder)]
     return [name for name in names if commit_of(name) is None and _is_data(name)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #a6a121ef
 def check_unmanaged(
-    journal: Log,
+    log: Log,
     names: Collection[str],  # as they were found
 ) -> None:
     "Raises `CommitConflict` if unmanaged files have come or gone."
     # The old schedule uses no lease, so the folder is listed again just before the commit.
-    if changed := sorted(set(names) ^ set(unmanaged_files(journal))):
+    if changed := sorted(set(names) ^ set(unmanaged_files(log))):
         raise CommitConflict(
-            f"{journal.folder}: {changed[0]} came or went while the lake was taken over; nothing was committed. "
+            f"{log.folder}: {changed[0]} came or went while the lake was taken over; nothing was committed. "
             "The old schedule seems to be at work: stop its Glue trigger, the next pass starts again"
         )
 

@@ -53,13 +53,13 @@ class Unit:
     "Files of one partition that become one, or are left alone."
 
     files: tuple[str, ...]  # their addresses
-    names: tuple[str, ...] = ()  # what the journal calls them
+    names: tuple[str, ...] = ()  # what the transaction log calls them
     folder: str = ""  # partition folders below the table, "" without partitions
     values: tuple[str | None, ...] = ()  # the partition's values as text
     low: tuple[Any, ...] = ()  # the smallest value of each key column, None where unknown
     high: tuple[Any, ...] = ()  # the largest
     force: bool = False  # write even if no row changes: columns changed, or small files are merged
-    rows: tuple[int, ...] = ()  # of each file by the journal; () if unknown
+    rows: tuple[int, ...] = ()  # of each file by the transaction log; () if unknown
     sizes: tuple[int, ...] = ()  # bytes of each file, likewise
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #0d42162a
@@ -172,7 +172,7 @@ def read_unit_rows(
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #cell-017
 def key_scalar(
-    value: Any,  # as the journal keeps a bound: dates and decimals as text, times as microseconds
+    value: Any,  # as the transaction log keeps a bound: dates and decimals as text, times as microseconds
     type: str,  # lake type of the key column
 ) -> pa.Scalar:
     "A key's bound as a value for comparisons."
@@ -354,11 +354,11 @@ def _stage_rows(table: pa.Table, kind: str, work: Work) -> list[str]:
 
 # %% ../../../notebooks/07_lake/02_parquet/02_rewrite.ipynb #f2658b21
 def _size(unit: Unit) -> int:
-    "Bytes of the unit's files. Raises `LakeDamaged` if they differ from the journal: a file was replaced."
+    "Bytes of the unit's files. Raises `LakeDamaged` if they differ from the transaction log: a file was replaced."
     places = map(fs_and_path, unit.files)
     sizes = [fs.get_file_info(path).size for fs, path in places]
     for url, size, expected in zip(unit.files, sizes, unit.sizes or sizes):
-        # A file that somebody replaced is known by its size. The journal keeps no checksums: to verify them, every file
+        # A file that somebody replaced is known by its size. The log keeps no checksums: to verify them, every file
         # would have to be read.
         if size is None or size != expected:
             state = "it is gone" if size is None else f"it has {size:,} bytes, {expected:,} were written"

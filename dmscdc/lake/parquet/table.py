@@ -75,13 +75,13 @@ __all__ = ['read_entry', 'copy_load', 'rewrite_touched', 'rows_a_file', 'counts_
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-006
 def read_entry(
     spark: SparkSession,
-    journal: TransactionLog,
+    log: TransactionLog,
     entry: Entry,
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
-    "The rows of one commit. Raises `LakeDamaged` if a file does not match the journal."
+    "The rows of one commit. Raises `LakeDamaged` if a file does not match the transaction log."
     commit = to_commit(entry)
-    check_files(journal, entry)
-    return read_lake_files(spark, commit.schema, commit.partition, urls_by_base(journal, entry), commit.op_column)
+    check_files(log, entry)
+    return read_lake_files(spark, commit.schema, commit.partition, urls_by_base(log, entry), commit.op_column)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-008
 def copy_load(
@@ -116,9 +116,9 @@ def _to_work(
         target_bytes=target_bytes,
         units=(),
         replaces=batch.replaces,
-        field_ids=tuple(staging.journal.field_ids.items()),
+        field_ids=tuple(staging.transaction_log.field_ids.items()),
         op_column=transaction.op_column,
-        keeps_partition=staging.journal.keeps_partition,
+        keeps_partition=staging.transaction_log.keeps_partition,
     )
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #56228ca9
@@ -145,15 +145,15 @@ def _replaced_range(work: Work) -> LakeFile:
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0ce8bc24
 def rewrite_touched(
     spark: SparkSession,
-    journal: Log,
+    log: Log,
     head: Entry,
     work: Work,
     grown: bool,  # the columns change, so every file is rewritten
     schema: Schema = (),  # with the columns of the partition that are computed
 ) -> UnitResult:
-    "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the journal's bounds are invalid."
+    "Rewrite the files with a key of the batch. Raises `MissingDataFile` if the transaction log's bounds are invalid."
     # Invalid bounds would leave out files that hold a key of the batch.
-    with journal.checked_content(head.number):
+    with log.checked_content(head.number):
         check_bounds(head.files, work.keys, work.types)
     with ThreadPoolExecutor(16) as pool:
         parts = files_in(work.batch)
@@ -165,8 +165,8 @@ def rewrite_touched(
     if not grown and not work.replaces:
         layout = {work.partition.index(column.name): column for column in schema if column.of}
         touched = in_partitions(touched, layout, work.keys, staged, parts)
-    journal.check_touched(touched)
-    return _run_units(spark, replace(work, units=tuple(unit(journal, [file], grown) for file in touched)))
+    log.check_touched(touched)
+    return _run_units(spark, replace(work, units=tuple(unit(log, [file], grown) for file in touched)))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-013
 def _insert_in_tasks(
@@ -229,7 +229,7 @@ def _insert_rows(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-017
 def _gather(
     spark: SparkSession,
-    journal: Log,
+    log: Log,
     head: Entry,
     work: Work,
     done: UnitResult,  # of the batch
@@ -238,11 +238,11 @@ def _gather(
     "Merge many small files that the batch has not rewritten."
     # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
     # stays small.
-    untouchable = {*journal.frozen, *done.removes}
+    untouchable = {*log.frozen, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
     groups = [*small, *([file] for file in nan_files if file.name not in merged)]
-    units = tuple(unit(journal, group, True) for group in groups)
+    units = tuple(unit(log, group, True) for group in groups)
     return _run_units(spark, replace(work, batch="", units=units, replaces=()))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-019
@@ -283,7 +283,7 @@ def _metrics_of(entry: Entry, counts: Mapping[str, Any], done: UnitResult, clock
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #a4d992c6
 @dataclass(frozen=True)
 class ParquetCommit:
-    "A pending commit: its files lie in the staging folder, and the journal has no entry yet."
+    "A pending commit: its files lie in the staging folder, and the transaction log has no entry yet."
 
     staging: StagingDir
     head: Entry | None  # the commit that the run planned from
@@ -297,12 +297,12 @@ class ParquetCommit:
 
     def commit(self) -> CommitMetrics:
         "Make it the newest commit. Raises `CommitConflict`, `UnsupportedStore`."
-        journal, transaction = self.staging.journal, self.staging.transaction
+        log, transaction = self.staging.transaction_log, self.staging.transaction
         with self.clock.step("commit"):
             if self.unmanaged is not None:
-                check_unmanaged(journal, self.unmanaged)
+                check_unmanaged(log, self.unmanaged)
             facts = to_facts(transaction, self.rows)
-            entry = journal.commit(self.head, transaction.attempt, self.adds, self.removes, facts)
+            entry = log.commit(self.head, transaction.attempt, self.adds, self.removes, facts)
         return _metrics_of(entry, self.counts, self.done, self.clock)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-024
@@ -313,7 +313,7 @@ class TaskTable(Protocol):
     target_bytes: int  # of a lake file
 
     @property
-    def journal(self) -> Log: ...
+    def transaction_log(self) -> Log: ...
 
     def base_of(self, transaction: Transaction) -> Entry | None:
         "The transaction's predecessor, None for the first commit. Raises `CommitConflict`, `LeftToFormat`."
@@ -325,19 +325,21 @@ class TaskTable(Protocol):
 def stage_batch(table: TaskTable, spark: SparkSession, batch: Batch, transaction: Transaction) -> ParquetCommit:
     "Rewrite affected files, and write new rows."
     clock = Stopwatch()
-    staging = StagingDir(table.journal, transaction)
+    staging = StagingDir(table.transaction_log, transaction)
     head = table.base_of(transaction)
     assert head  # a batch is folded onto a commit
     work = _to_work(staging, batch, table.target_bytes)
-    grown = transaction.schema != to_commit(head).schema and not table.journal.in_place  # a log tells the columns
+    grown = (
+        transaction.schema != to_commit(head).schema and not table.transaction_log.in_place
+    )  # a log tells the columns
     with clock.step("rewrite"):
-        done = rewrite_touched(spark, table.journal, head, work, grown, transaction.schema)
+        done = rewrite_touched(spark, table.transaction_log, head, work, grown, transaction.schema)
     with clock.step("insert"):
         adds, samples = _insert_rows(staging, spark, batch, work, head, done)
         done = UnitResult.together([done, samples])
     with clock.step("gather"):
         if adds or done.removes:
-            done = UnitResult.together([done, _gather(spark, table.journal, head, work, done)])
+            done = UnitResult.together([done, _gather(spark, table.transaction_log, head, work, done)])
     with clock.step("commit"):
         adds += lake_files_of(staging, {name: name for name in done.adds})
     # Rows before, plus inserted, minus removed ones, must equal the rows in the footers: a task may have lost some, or
@@ -353,7 +355,7 @@ def _stage_packed(
 ) -> ParquetCommit:
     "The same rows in fewer files, and in new ones where readers of the old ones would miss NaN."
     clock = Stopwatch()
-    staging = StagingDir(table.journal, transaction)
+    staging = StagingDir(table.transaction_log, transaction)
     head = table.base_of(transaction)
     assert head  # only a table that holds files is packed
     work = Work(
@@ -371,17 +373,17 @@ def _stage_packed(
         op_column=transaction.op_column,
     )
     with clock.step("gather"):
-        done = _gather(spark, table.journal, head, work, UnitResult(), nan_files)
+        done = _gather(spark, table.transaction_log, head, work, UnitResult(), nan_files)
     adds, removed = lake_files_of(staging, {name: name for name in done.adds}), set(done.removes)
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #b49e81f6
-def _to_thin(journal: TransactionLog, before: str) -> list[int]:  # numbers
+def _to_thin(log: TransactionLog, before: str) -> list[int]:  # numbers
     "Entries from before a time, except the newest, that still list files. A few are read, however many there are."
-    numbers = journal.numbers()[:-1]
+    numbers = log.numbers()[:-1]
     # Entries are in the order of their times, so a search by halves reads few of them.
-    end = bisect_left(numbers, before, key=lambda number: journal.entry(number).facts["at"])
-    begin = bisect_left(numbers, True, hi=end, key=lambda number: not journal.entry(number).is_thin)
+    end = bisect_left(numbers, before, key=lambda number: log.entry(number).facts["at"])
+    begin = bisect_left(numbers, True, hi=end, key=lambda number: not log.entry(number).is_thin)
     return numbers[begin:end]
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #8c6e240f
@@ -390,24 +392,24 @@ def _base_of(
     transaction: Transaction,
 ) -> Entry | None:  # None for the first commit
     "The transaction's predecessor. Raises `CommitConflict` if it is not the head."
-    # The journal would refuse the entry anyway; this early, no files are written in vain.
-    if table.journal.newest() != transaction.number - 1:
+    # The transaction log would refuse the entry anyway; this early, no files are written in vain.
+    if table.transaction_log.newest() != transaction.number - 1:
         raise CommitConflict(
             f"{table.table}: another writer made commit {transaction.number} meanwhile; the next pass plans again"
         )
-    return table.journal.entry(transaction.number - 1) if transaction.base else None
+    return table.transaction_log.entry(transaction.number - 1) if transaction.base else None
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #2f7c49a7
 def stage_position(table: TaskTable, transaction: Transaction, spark: Any = None) -> ParquetCommit:
     "A commit that only changes the position. Needs no Spark."
-    staging, head = StagingDir(table.journal, transaction), table.base_of(transaction)
+    staging, head = StagingDir(table.transaction_log, transaction), table.base_of(transaction)
     return ParquetCommit(staging, head, count_rows(staging, head, [], []))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #22b095c4
 def _left_there(table: ParquetTable) -> set[str]:
-    "Files that the first commit removes: those of a lost journal, and for a lake of 2019 files of others."
-    journal = table.journal
-    names = [name[len(journal.folder) + 1 :] for name in journal.store.list(journal.folder)]
+    "Files that the first commit removes: those of a lost transaction log, and for a lake of 2019 files of others."
+    log = table.transaction_log
+    names = [name[len(log.folder) + 1 :] for name in log.store.list(log.folder)]
     unmanaged = table.unmanaged_files() if table.inherits else []
     return {name for name in names if commit_of(name)}.union(unmanaged)
 
@@ -419,7 +421,7 @@ def stage_rows(
     rows: int,  # that they must hold
 ) -> ParquetCommit:
     "Replace the table by the written files."
-    clock, staging, head = Stopwatch(), StagingDir(table.journal, transaction), table.base_of(transaction)
+    clock, staging, head = Stopwatch(), StagingDir(table.transaction_log, transaction), table.base_of(transaction)
     with clock.step("write"):
         adds = write(staging)
     # The same entry removes the files of others that the first commit takes over.
@@ -441,7 +443,7 @@ def _stage_unmanaged(
     table: ParquetTable, spark: SparkSession, files: LoadFiles, transaction: Transaction
 ) -> ParquetCommit:
     "Commit copies of the unmanaged files, with our columns, and remove the originals."
-    clock, names, staging = Stopwatch(), set(files.urls), StagingDir(table.journal, transaction)
+    clock, names, staging = Stopwatch(), set(files.urls), StagingDir(table.transaction_log, transaction)
     table.base_of(transaction)
     with clock.step("copy"):
         pieces = cut_folders(files, table.target_bytes)
@@ -454,15 +456,15 @@ def _stage_unmanaged(
     return ParquetCommit(staging, None, rows, clock, adds, names, done=done, unmanaged=names)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #1ca80199
-def _commit_in(journal: TransactionLog, number: int) -> Commit:
+def _commit_in(log: TransactionLog, number: int) -> Commit:
     "An entry whose files all exist. Raises `MissingDataFile`."
-    with journal.checked_content(number):
-        return to_commit(journal.entry(number))
+    with log.checked_content(number):
+        return to_commit(log.entry(number))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5ba17
 def _check_number(table: ParquetTable, number: int) -> None:
     "Raises `LookupError` for a commit that was never made: every entry of the transaction log stays."
-    newest = table.journal.newest()
+    newest = table.transaction_log.newest()
     if not 1 <= number <= newest:
         raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
 
@@ -470,7 +472,7 @@ def _check_number(table: ParquetTable, number: int) -> None:
 def _commit_at(table: ParquetTable, number: int) -> Commit:
     "A commit by its number. Raises `LookupError`."
     _check_number(table, number)
-    return _commit_in(table.journal, number)
+    return _commit_in(table.transaction_log, number)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-030
 def _again(files: int, how: str) -> str:
@@ -490,11 +492,11 @@ class ParquetTable:
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
         self.table, self.target_bytes, self.inherits = table, target_bytes, bool(folder)
         place = folder or f"{table.schema}/{table.name}"
-        self.journal = TransactionLog(open_store(lake), place, f"_dmscdc/{place}")
-        self.location = self.journal.store.path(self.journal.folder)
+        self.transaction_log = TransactionLog(open_store(lake), place, f"_dmscdc/{place}")
+        self.location = self.transaction_log.store.path(self.transaction_log.folder)
 
     def head(self) -> Commit | None:
-        return _commit_in(self.journal, number) if (number := self.journal.newest()) else None
+        return _commit_in(self.transaction_log, number) if (number := self.transaction_log.newest()) else None
 
     def partitions(self, number: int) -> dict[tuple[str | None, ...], str]:
         return {file.values: file.name.rpartition("/")[0] for file in self._listing(number).files if file.values}
@@ -503,13 +505,15 @@ class ParquetTable:
         return ""
 
     def recover(self) -> list[str]:
-        return recover(self.journal, self.journal.head())
+        return recover(self.transaction_log, self.transaction_log.head())
 
     def inspect(self, number: int | None = None) -> tuple[list[str], bool]:
-        return inspect(self.journal, self.journal.cached_entry(number) if number else self.journal.head())
+        return inspect(
+            self.transaction_log, self.transaction_log.cached_entry(number) if number else self.transaction_log.head()
+        )
 
     def unmanaged_files(self) -> list[str]:
-        return unmanaged_files(self.journal)
+        return unmanaged_files(self.transaction_log)
 
     def to_migrate(self, partition: Sequence[str]) -> LoadFiles:
         urls = {name: f"{self.location}/{name}" for name in self.unmanaged_files()}
@@ -517,19 +521,21 @@ class ParquetTable:
         return LoadFiles(tuple(lake_footers(urls)), urls, 0)
 
     def plain(self, number: int | None = None) -> tuple[Commit, list[PlainFile]] | None:
-        return plain_files(self.journal, None if number is None else self._listing(number))
+        return plain_files(self.transaction_log, None if number is None else self._listing(number))
 
     def staging_dir(self, transaction: Transaction) -> str:
-        return StagingDir(self.journal, transaction).files_dir
+        return StagingDir(self.transaction_log, transaction).files_dir
 
     def read(self, spark: SparkSession, number: int | None = None) -> DataFrame:
-        entry = self._listing(number) if number is not None else self.journal.entry(self.journal.newest())
-        return read_entry(spark, self.journal, entry)
+        entry = (
+            self._listing(number) if number is not None else self.transaction_log.entry(self.transaction_log.newest())
+        )
+        return read_entry(spark, self.transaction_log, entry)
 
     def _listing(self, number: int) -> Entry:
         "An entry with its files. Raises `LookupError` for one that there is not, or that upkeep made thin."
         _check_number(self, number)
-        if (entry := self.journal.entry(number)).is_thin:
+        if (entry := self.transaction_log.entry(number)).is_thin:
             raise LookupError(f"{self.table}: upkeep took the list of files out of commit {number}")
         return entry
 
@@ -541,23 +547,25 @@ class ParquetTable:
         return stage_rows(self, transaction, write, load.rows)
 
     def plan_maintenance(self, before: str) -> MaintenancePlan:
-        packed, old_entries, hiding = self._small(), _to_thin(self.journal, before), self._hiding()
+        packed, old_entries, hiding = self._small(), _to_thin(self.transaction_log, before), self._hiding()
         steps = [f"pack {sum(map(len, packed)):,} small files into {len(packed):,}"] * bool(packed)
         steps += [f"write {_again(len(hiding), 'again')}"] * bool(hiding)
-        steps += [f"take the list of files out of {len(old_entries):,} old entries of the journal"] * bool(old_entries)
+        steps += [f"take the list of files out of {len(old_entries):,} old entries of the transaction log"] * bool(
+            old_entries
+        )
         return MaintenancePlan(tuple(steps))
 
     def _small(self) -> list[list[LakeFile]]:
-        return gather_small(head.files, self.target_bytes) if (head := self.journal.head()) else []
+        return gather_small(head.files, self.target_bytes) if (head := self.transaction_log.head()) else []
 
     def _hiding(self) -> list[LakeFile]:
         "Files whose bounds leave NaN out."
-        if not (entry := self.journal.head()):
+        if not (entry := self.transaction_log.head()):
             return []
         floating = [
             column.name for column in lake_columns(to_commit(entry).schema) if column.type in ("float", "double")
         ]
-        url = lambda file: self.journal.store.path(f"{self.journal.folder}/{file.name}")
+        url = lambda file: self.transaction_log.store.path(f"{self.transaction_log.folder}/{file.name}")
         return [file for file in entry.files if hides_nan(url(file), floating)] if floating else []
 
     def maintain(self, spark: Callable[[], SparkSession], before: str) -> Iterator[str]:
@@ -569,10 +577,10 @@ class ParquetTable:
                 yield _again(done.files["removed"], "written again")
             else:
                 yield f"{done.files['removed']:,} small files packed into {done.files['added']:,}"
-        if old_entries := _to_thin(self.journal, before):
+        if old_entries := _to_thin(self.transaction_log, before):
             for number in old_entries:
-                self.journal.thin(number)
-            yield f"the list of files taken out of {len(old_entries):,} old entries of the journal"
+                self.transaction_log.thin(number)
+            yield f"the list of files taken out of {len(old_entries):,} old entries of the transaction log"
 
     at = _commit_at
     replace = _stage_frame

@@ -84,7 +84,7 @@ class Entry:
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-018
 def _no_entry(place: str, error: Exception) -> str:
     return (
-        f"{place} is no entry of a journal of ours ({type(error).__name__}: {error}). "
+        f"{place} is not an entry of a transaction log of dmscdc ({type(error).__name__}: {error}). "
         "Bring it back from a backup, or an earlier version of the object; without it nobody "
         "knows which files of the folder are the table's"
     )
@@ -250,9 +250,9 @@ def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> 
     _in_parallel(store, store.delete, [name for name in names if not store.marks or name in listed])
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #c31f12ea
-def _publish_files(journal: TransactionLog, entry: Entry) -> None:
+def _publish_files(log: TransactionLog, entry: Entry) -> None:
     "Copies missing files in, then deletes the files that the commit removed."
-    store, folder, staging = journal.store, journal.folder, journal.staging_folder
+    store, folder, staging = log.store, log.folder, log.staging_folder
     names = set(_below(store, folder))
     # If the staged file of a missing one is gone too, somebody has copied it meanwhile.
     missing = [file for file in entry.added if file.name not in names]
@@ -260,30 +260,30 @@ def _publish_files(journal: TransactionLog, entry: Entry) -> None:
     _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in names})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-029
-def _remove_orphans(journal: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
+def _remove_orphans(log: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans, never those of a larger number."
-    names, listed = _below(journal.store, journal.folder), {file.name for file in entry.files}
+    names, listed = _below(log.store, log.folder), {file.name for file in entry.files}
     # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
     strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
-    _in_parallel(journal.store, journal.store.delete, [f"{journal.folder}/{name}" for name in strays])
+    _in_parallel(log.store, log.store.delete, [f"{log.folder}/{name}" for name in strays])
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-031
-def _delete_staged(journal: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
+def _delete_staged(log: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
-    store, staging = journal.store, journal.staging_folder
+    store, staging = log.store, log.staging_folder
     if not store.marks:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
-    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in _outdated(journal, entry, names)])
+    _in_parallel(store, store.delete, [f"{staging}/{name}" for name in _outdated(log, entry, names)])
     store.tidy(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #14c4dbb8
-def _outdated(journal: TransactionLog, entry: Entry, names: Iterable[str]) -> list[str]:
+def _outdated(log: TransactionLog, entry: Entry, names: Iterable[str]) -> list[str]:
     "Staged files up to an entry: no commit can need them once its own files are published."
     # A store that does not mark what it deletes was told above to delete the entry's own files.
-    entry_files = set() if journal.store.marks else {file.aside for file in entry.added}
+    entry_files = set() if log.store.marks else {file.aside for file in entry.added}
     return [name for name in names if staging_number(name) < entry.number + (name not in entry_files)]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-033
@@ -304,7 +304,7 @@ def _foreign(folder: str, names: list[str]) -> list[str]:
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #db94b1b3
 def recover(
-    journal: TransactionLog,
+    log: TransactionLog,
     entry: Entry | None,  # the head, as its reader read it
 ) -> list[str]:  # messages for a person: files that are not ours
     "Makes the folder equal the entry's list. Safe at any time, even with a stale head."
@@ -312,35 +312,35 @@ def recover(
         return []
     # The order of the steps is the protocol's: copy in, delete what was removed, orphans, and staged files last,
     # because a file can be copied only while it is staged.
-    _publish_files(journal, entry)
-    names = _remove_orphans(journal, entry)
+    _publish_files(log, entry)
+    names = _remove_orphans(log, entry)
     missing = sorted({file.name for file in entry.files} - set(names))  # of earlier commits, too
     # A missing file is told and not mended: nobody here knows its rows. A stale head may lack files rightly.
-    if missing and journal.newest() == entry.number:
-        raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
-    foreign_staged = _delete_staged(journal, entry)
+    if missing and log.newest() == entry.number:
+        raise FilesGone(_missing(log.store.path(log.folder), entry, missing))
+    foreign_staged = _delete_staged(log, entry)
     foreign_names = [name for name in names if commit_of(name) is None]
-    return _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
+    return _foreign(log.folder, foreign_names) + _foreign(log.staging_folder, foreign_staged)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #1cd7e572
 def inspect(
-    journal: TransactionLog, entry: Entry | None
+    log: TransactionLog, entry: Entry | None
 ) -> tuple[list[str], bool]:  # what `recover` would say; would it act
     "What `recover` would report, without changing anything. Raises `FilesGone`."
     if entry is None:
         return [], False
-    present = set(_below(journal.store, journal.folder))
-    staged_names = set(_below(journal.store, journal.staging_folder))
+    present = set(_below(log.store, log.folder))
+    staged_names = set(_below(log.store, log.staging_folder))
     listed = {file.name for file in entry.files}
     copied = {file.name for file in entry.added if file.aside in staged_names}
     if missing := sorted(listed - present - copied):
-        raise FilesGone(_missing(journal.store.path(journal.folder), entry, missing))
+        raise FilesGone(_missing(log.store.path(log.folder), entry, missing))
     strays = [name for name in present - listed if (commit_of(name) or entry.number + 1) <= entry.number]
-    outdated = _outdated(journal, entry, staged_names)
+    outdated = _outdated(log, entry, staged_names)
     removed = present & set(entry.removes)
     foreign_names = sorted(name for name in present if commit_of(name) is None)
     foreign_staged = sorted(name for name in staged_names if staging_number(name) == float("inf"))
-    foreign = _foreign(journal.folder, foreign_names) + _foreign(journal.staging_folder, foreign_staged)
+    foreign = _foreign(log.folder, foreign_names) + _foreign(log.staging_folder, foreign_staged)
     return foreign, bool(strays or outdated or removed or listed - present)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-038
@@ -356,24 +356,24 @@ def next_entry(
     )
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #3112c7c4
-def roll_back(journal: TransactionLog, number: int, attempt: str) -> None:
+def roll_back(log: TransactionLog, number: int, attempt: str) -> None:
     "Deletes an attempt's staged files. Only the attempt itself may, after losing or before its create."
-    for name in journal.store.list(f"{journal.staging_folder}/{name_prefix(number, attempt)}"):
-        journal.store.delete(name)
+    for name in log.store.list(f"{log.staging_folder}/{name_prefix(number, attempt)}"):
+        log.store.delete(name)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #9c30a535
-def _check_sizes(journal: TransactionLog, entry: Entry) -> None:
+def _check_sizes(log: TransactionLog, entry: Entry) -> None:
     "Refuses a file too large to copy, because it would block the table for ever."
-    large = [file for file in entry.added if file.bytes > journal.store.largest]
+    large = [file for file in entry.added if file.bytes > log.store.largest]
     if large:
         raise UnsupportedStore(
-            f"{journal.folder}: {large[0].name} has {large[0].bytes:,} bytes, and one request copies at most "
-            f"{journal.store.largest:,}; nothing was committed. Lay the table out by smaller partitions"
+            f"{log.folder}: {large[0].name} has {large[0].bytes:,} bytes, and one request copies at most "
+            f"{log.store.largest:,}; nothing was committed. Lay the table out by smaller partitions"
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-041
 def commit(
-    journal: TransactionLog,
+    log: TransactionLog,
     head: Entry | None,  # the commit that the writer planned from
     attempt: str,  # its own, unique
     adds: Iterable[LakeFile],  # written aside under head + 1
@@ -383,60 +383,60 @@ def commit(
     "Commits and recovers; raises `CommitConflict` if another commit has taken the number."
     entry = next_entry(head, attempt, adds, removes, facts)
     # The create is the commit, so every step that may fail comes before it.
-    _check_sizes(journal, entry)
+    _check_sizes(log, entry)
     try:
-        journal.store.create(journal.entry_name(entry.number), entry.encode())
+        log.store.create(log.entry_name(entry.number), entry.encode())
     except AlreadyExists:
         # The answer to an earlier create of ours may have been lost: only the entry says who has won. A writer that
         # takes itself for the loser too soon deletes files of its own commit.
-        winning = journal.entry(entry.number)
+        winning = log.entry(entry.number)
         if winning.attempt != attempt:
             # Only the attempt itself deletes its files: another writer cannot know whether it is dead or suspended.
-            roll_back(journal, entry.number, attempt)
+            roll_back(log, entry.number, attempt)
             winner = winning.facts.get("run") or "another writer"
             raise CommitConflict(
-                f"{journal.folder}: commit {entry.number} was made by {winner} meanwhile; "
+                f"{log.folder}: commit {entry.number} was made by {winner} meanwhile; "
                 "nothing of this run is in the table"
             ) from None
-    recover(journal, entry)
+    recover(log, entry)
     return entry
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-049
-def _current_places(journal: TransactionLog, entry: Entry) -> dict[str, str]:
+def _current_places(log: TransactionLog, entry: Entry) -> dict[str, str]:
     "Where the entry's files were found, by their names."
-    published = {file.name: f"{journal.folder}/{file.name}" for file in entry.files}
-    staged = {file.name: f"{journal.staging_folder}/{file.aside}" for file in entry.added}
+    published = {file.name: f"{log.folder}/{file.name}" for file in entry.files}
+    staged = {file.name: f"{log.staging_folder}/{file.aside}" for file in entry.added}
     current: dict[str, str] = {}
     # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
     # again.
-    for folder, places in ((journal.folder, published), (journal.staging_folder, staged), (journal.folder, published)):
+    for folder, places in ((log.folder, published), (log.staging_folder, staged), (log.folder, published)):
         if len(current) < len(published):
-            listed = set(journal.store.list(folder))
+            listed = set(log.store.list(folder))
             current = {name: place for name, place in places.items() if place in listed} | current
     return current
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-051
-def files_by_url(journal: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
+def files_by_url(log: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     "The entry's files by their current location."
-    places = _current_places(journal, entry)
+    places = _current_places(log, entry)
     missing = next((file.name for file in entry.files if file.name not in places), None)
     if missing:
         # If the entry is no longer the head, a newer commit has removed the file.
-        if journal.newest() == entry.number:
-            table = TableRef(*journal.meta.split("/")[-2:])
+        if log.newest() == entry.number:
+            table = TableRef(*log.meta.split("/")[-2:])
             raise FilesGone(
-                f"{journal.folder}: {missing}, which commit {entry.number} lists, is missing from the lake. "
+                f"{log.folder}: {missing}, which commit {entry.number} lists, is missing from the lake. "
                 f"Restore it, or: {Advice.RELOAD(table)}"
             )
         raise CommitConflict(
-            f"{journal.folder}: {missing} of commit {entry.number} is gone; the table has moved on, read it again"
+            f"{log.folder}: {missing} of commit {entry.number} is gone; the table has moved on, read it again"
         )
-    return {journal.store.path(places[file.name]): file for file in entry.files}
+    return {log.store.path(places[file.name]): file for file in entry.files}
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #b6bbe968
-def urls_by_base(journal: TransactionLog, entry: Entry) -> dict[str, list[str]]:
+def urls_by_base(log: TransactionLog, entry: Entry) -> dict[str, list[str]]:
     "The current locations of the entry's files, by the folder above their partition folders."
     places: dict[str, list[str]] = {}
-    for path, file in files_by_url(journal, entry).items():
+    for path, file in files_by_url(log, entry).items():
         places.setdefault(path.rsplit("/", 1 + file.name.count("/"))[0], []).append(path)
     return places

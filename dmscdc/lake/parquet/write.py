@@ -96,11 +96,11 @@ def partition_values(
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-015
 def lake_file_of(
     url: str,  # where it lies now
-    name: str,  # its name in the journal
+    name: str,  # its name in the transaction log
     staged_name: str,  # where it lies, below aside/
     keys: Sequence[str],  # the columns that identify a row
 ) -> LakeFile:
-    "The journal's record of a written file."
+    "The transaction log's record of a written file."
     fs, path = fs_and_path(url)
     with fs.open_input_file(path) as file:
         meta, size = pq.read_metadata(file), file.size()
@@ -109,7 +109,7 @@ def lake_file_of(
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-018
 def _fits(bound: Any, type: str) -> bool:
-    "Whether a bound has the form that the journal uses for this type: text or whole number."
+    "Whether a bound has the form that the transaction log uses for this type: text or whole number."
     is_text = type in ("string", "date") or type.startswith("decimal")
     try:
         return isinstance(bound, str if is_text else int) and key_scalar(bound, type).is_valid
@@ -125,7 +125,7 @@ def check_bounds(
     "Raises `ValueError` for a key's bound of the wrong type."
     for file in files:
         for key, bound in [*zip(keys, file.low), *zip(keys, file.high)]:
-            # Somebody may have changed an entry of the journal by hand.
+            # Somebody may have changed an entry of the transaction log by hand.
             if bound is not None and not _fits(bound, types[key]):
                 raise ValueError(f"{file.name} has {bound!r:.60} as a bound of {key} {types[key]}")
 
@@ -225,7 +225,7 @@ def hides_nan(
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #cell-029
 def unit(
-    journal: Log,  # of the table
+    log: Log,  # of the table
     group: Sequence[LakeFile],  # files of one partition
     force: bool,  # write even when no row changes
 ) -> Unit:
@@ -234,9 +234,9 @@ def unit(
     # The bounds of files that are merged are not needed: such a unit is written whatever the batch has.
     unknown = None if len(group) == 1 else (None,) * len(first_file.low)
     return Unit(
-        files=tuple(journal.store.path(f"{journal.folder}/{file.name}") for file in group),
+        files=tuple(log.store.path(f"{log.folder}/{file.name}") for file in group),
         names=tuple(file.name for file in group),
-        folder=journal.folder_of(first_file),
+        folder=log.folder_of(first_file),
         values=first_file.values,
         low=unknown or first_file.low,
         high=unknown or first_file.high,
@@ -250,14 +250,14 @@ LARGEST = 256 << 20  # bytes of a file of another program that a task writes aga
 
 
 def sweep_orphans(
-    journal: Log,
+    log: Log,
     number: int,  # of a commit that is there
     attempt: str,  # that made it
 ) -> None:
     "Remove what other attempts at this commit wrote into the table's folder: their number is taken."
-    for name in journal.store.list(journal.folder):
+    for name in log.store.list(log.folder):
         if commit_of(name) == number and f"-{attempt}-" not in name.rpartition("/")[2]:
-            journal.store.delete(name)
+            log.store.delete(name)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #6a7ba152
 def to_commit(
@@ -272,7 +272,7 @@ def to_commit(
 class StagingDir:
     "The folder of an attempt's files, and the prefix of their names."
 
-    journal: Log
+    transaction_log: Log
     transaction: Transaction
 
     @property
@@ -283,12 +283,16 @@ class StagingDir:
     @property
     def attempt_dir(self) -> str:
         "The attempt's own folder."
-        return self.journal.store.path(f"{self.journal.staging_folder}/{self.prefix}")
+        return self.transaction_log.store.path(f"{self.transaction_log.staging_folder}/{self.prefix}")
 
     @property
     def files_dir(self) -> str:
         "Where its new files are written: in the table's folder, if readers go by a log."
-        return self.journal.store.path(self.journal.folder) if self.journal.in_place else self.attempt_dir
+        return (
+            self.transaction_log.store.path(self.transaction_log.folder)
+            if self.transaction_log.in_place
+            else self.attempt_dir
+        )
 
     @property
     def facts_dir(self) -> str:
@@ -296,7 +300,7 @@ class StagingDir:
         return f"{self.attempt_dir}/facts"
 
     def describe(self, staged_name: str, name: str) -> LakeFile:
-        "The journal's record of a file of this attempt, from its footer, with one small read."
+        "The transaction log's record of a file of this attempt, from its footer, with one small read."
         return lake_file_of(
             f"{self.files_dir}/{staged_name}", name, f"{self.prefix}/{staged_name}", self.transaction.key or (FILE, ROW)
         )
@@ -304,7 +308,7 @@ class StagingDir:
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3c89dc0d
 def lake_files_of(
     staging: StagingDir,
-    names: Mapping[str, str],  # path below the attempt's folder -> name in the journal
+    names: Mapping[str, str],  # path below the attempt's folder -> name in the transaction log
 ) -> list[LakeFile]:  # without files that hold no row
     "Read the footers of written files, several at the same time."
     with ThreadPoolExecutor(16) as pool:
@@ -324,7 +328,7 @@ def write_frame(
     rows_a_file: int,  # at most
 ) -> list[LakeFile]:
     "Write a frame to staged files."
-    transaction, journal, store = staging.transaction, staging.journal, staging.journal.store
+    transaction, log, store = staging.transaction, staging.transaction_log, staging.transaction_log.store
     columns, partition = stored_columns(transaction.schema, transaction.op_column), transaction.partition
     frame = frame_as_stored(frame, transaction.op_column)
     frame = frame.selectExpr(
@@ -334,18 +338,18 @@ def write_frame(
     distributed = frame.repartition(*map(quoted, partition)) if partition else frame
     writer = distributed.write.option("maxRecordsPerFile", rows_a_file).partitionBy(*partition)
     writer.parquet(spark_url(f"{staging.attempt_dir}/{kind}"))
-    staged_below = f"{journal.staging_folder}/{staging.prefix}/"
+    staged_below = f"{log.staging_folder}/{staging.prefix}/"
     written = [name[len(staged_below) :] for name in store.list(f"{staged_below}{kind}") if name.endswith(".parquet")]
     names = {name: _named(staging, name, kind, i) for i, name in enumerate(written)}
-    if journal.in_place:
+    if log.in_place:
         for staged_name, name in names.items():
-            store.copy(f"{staged_below}{staged_name}", f"{journal.folder}/{name}")
+            store.copy(f"{staged_below}{staged_name}", f"{log.folder}/{name}")
         names = {name: name for name in names.values()}
     return lake_files_of(staging, names)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #513ee0c5
 def _named(staging: StagingDir, staged_name: str, kind: str, number: int) -> str:
-    "The journal's name of a file that Spark wrote: its partition folders, then our name."
+    "The transaction log's name of a file that Spark wrote: its partition folders, then our name."
     folder = staged_name[len(kind) + 1 :].rpartition("/")[0]
     return f"{folder}/{staging.prefix}-{kind}{number:05d}.parquet".lstrip("/")
 
@@ -369,7 +373,7 @@ def copy_staged(
         tuple(map(tuple, pieces)),
         partition=staging.transaction.partition,
         keeps_op=keeps_op,
-        field_ids=tuple(staging.journal.field_ids.items()),
+        field_ids=tuple(staging.transaction_log.field_ids.items()),
         op_column=staging.transaction.op_column,
     )
     lines = in_tasks(spark, f"{staging.facts_dir}/copy.json", encode_copying(copying), len(pieces), copy_numbers, size)
@@ -395,28 +399,26 @@ def read_lake_files(
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #3eb341c7
 def plain_files(
-    journal: TransactionLog,
+    log: TransactionLog,
     entry: Entry | None = None,  # None: the newest
 ) -> tuple[Commit, list[PlainFile]] | None:
     "A commit and its files; None without one. Raises `CommitConflict` if there is a newer one and files are gone."
-    if (entry := entry or journal.head()) is None:
+    if (entry := entry or log.head()) is None:
         return None
-    with journal.checked_content(entry.number):
+    with log.checked_content(entry.number):
         commit, files = to_commit(entry), []
         check_bounds(entry.files, commit.key, {column.name: column.type for column in commit.schema})
-    for url, file in files_by_url(journal, entry).items():
+    for url, file in files_by_url(log, entry).items():
         bounds = dict(zip(commit.key, zip(file.low, file.high)))
         values = dict(zip(commit.partition, file.values))
         files.append(PlainFile(url, bounds, values, file.rows, commit.op_column))
     return commit, files
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f29100f3
-def check_files(journal: TransactionLog, entry: Entry) -> None:
+def check_files(log: TransactionLog, entry: Entry) -> None:
     "Check each file's number of rows with one small read per file. Raises `LakeDamaged`."
     with ThreadPoolExecutor(16) as pool:
-        for _ in pool.map(
-            lambda placed: open_lake_file(placed[0], placed[1].rows), files_by_url(journal, entry).items()
-        ):
+        for _ in pool.map(lambda placed: open_lake_file(placed[0], placed[1].rows), files_by_url(log, entry).items()):
             pass
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #f183fa78
@@ -426,12 +428,13 @@ def check_adopted(
     adds: Sequence[LakeFile],  # written aside
 ) -> None:
     "Check that the key identifies the rows of an adopted lake. Raises `Refused`."
-    transaction, table = staging.transaction, staging.journal.folder.replace("/", ".")
+    transaction, table = staging.transaction, staging.transaction_log.folder.replace("/", ".")
     # A crash of the 2019 solution leaves duplicate rows.
     if transaction.key and adds:
         staged_places = {
             staging.files_dir: [
-                staging.journal.store.path(f"{staging.journal.staging_folder}/{file.aside}") for file in adds
+                staging.transaction_log.store.path(f"{staging.transaction_log.staging_folder}/{file.aside}")
+                for file in adds
             ]
         }
         frame = read_lake_files(spark, transaction.schema, transaction.partition, staged_places, transaction.op_column)
@@ -452,11 +455,13 @@ def count_rows(
     if expected not in (None, rows):
         if head and (held_rows := sum(file.rows for file in head.files)) != head.facts["rows"]:
             raise LakeDamaged(
-                f"{staging.journal.folder}: commit {head.number} left {head.facts['rows']:,} rows, and its files hold "
+                f"{staging.transaction_log.folder}: commit {head.number} left {head.facts['rows']:,} rows, and its "
+                "files hold "
                 f"{held_rows:,} now: another program has changed them; nothing was committed"
             )
         raise LostRows(
-            f"{staging.journal.folder}: {expected:,} rows were expected after commit {staging.transaction.number}, "
+            f"{staging.transaction_log.folder}: {expected:,} rows were expected after commit "
+            f"{staging.transaction.number}, "
             f"the files written hold {rows:,}; nothing was committed. The next pass does it again; "
             "if it happens again, report it"
         )
