@@ -244,7 +244,7 @@ class Batch:
     schema: Schema  # the source's columns as the lake will hold them
     sets: tuple[tuple[str, ...], ...]  # groups of columns: _cdc_has_0 is about sets[0], …
     soft: bool  # deletes mark the row
-    folded: FoldResult  # what the fold has read and made
+    counts: FoldResult  # what the fold has read and made
     replaces: tuple[str, ...] = ()  # files whose other rows are removed from the table
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #82797508

@@ -199,13 +199,13 @@ def match_batch(
         .collect()[0]
         .asDict()
     )
-    deletes = batch.folded.keys - batch.folded.writes
+    deletes = batch.counts.keys - batch.counts.writes
     counts = {
-        "inserted": batch.folded.writes - numbers["fresh"],
+        "inserted": batch.counts.writes - numbers["fresh"],
         "updated": numbers["updated"],
         "deleted": numbers["dies"],
         "unchanged": numbers["same"] + deletes - (numbers["met"] - numbers["fresh"]),
-        "unmatched": batch.folded.patches - numbers["patch"],
+        "unmatched": batch.counts.patches - numbers["patch"],
         "clashes": numbers["clash"],
     }
     changes = counts["inserted"] > 0 or numbers["idle"] < numbers["all"]

@@ -18,7 +18,7 @@ from ..state.position import Instruct, Position, checksum, fit_window, identify_
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
            'PlanKind', 'Plan', 'count', 'some', 'describe_plan', 'announce', 'warn', 'only_load', 'plan_to_json',
-           'changed_inputs', 'is_same_input']
+           'changed_inputs']
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-010
 def advance(
@@ -348,8 +348,3 @@ def changed_inputs(plan: Plan, listing: Listing) -> list[str]:  # of landing and
         elif present.time != file.time:
             words.append(f"{plan.table}: {file.path} was put again ({clock(present.time)})")
     return words
-
-# %% ../../notebooks/08_load/01_arrivals.ipynb #cell-056
-def is_same_input(plan: Plan, listing: Listing) -> bool:
-    "Whether all inputs are still what the plan says."
-    return not changed_inputs(plan, listing)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['RawRow', 'rows_by_file', 'load_file', 'change_sequence', 'BatchFiles', 'read_batch', 'applied_changes', 'fold_files',
-           'FoldedBatch', 'check_batch']
+__all__ = ['RawRow', 'rows_by_file', 'first_load_url', 'change_sequence', 'BatchFiles', 'read_batch', 'applied_changes',
+           'fold_files', 'FoldedBatch', 'check_batch']
 
 # %% ../../notebooks/08_load/08_batch.ipynb #45184687
 class RawRow(NamedTuple):
@@ -52,14 +52,14 @@ def rows_by_file(rows: Iterable[RawRow]) -> dict[str, Collection[int]]:
     return rows_of
 
 # %% ../../notebooks/08_load/08_batch.ipynb #cell-022
-def load_file(context: TableContext, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
+def first_load_url(context: TableContext, load: Sequence[RawFile]) -> dict[str, str]:  # path -> where it lies
     "The first file of the load, unless it is CSV."
     return {file.path: context.landing.url(context.table, file.path) for file in load[:1] if not is_csv(file.path)}
 
 # %% ../../notebooks/08_load/08_batch.ipynb #b0cd4304
 def change_sequence(context: TableContext, files: ChangeFiles, load: Sequence[RawFile]) -> str:
     "The column that orders changes, empty for none; the load, if it is still there, has a say."
-    return sequence_column(files, load_file(context, load))
+    return sequence_column(files, first_load_url(context, load))
 
 # %% ../../notebooks/08_load/08_batch.ipynb #c07317b0
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def read_batch(
     opened = open_files(context, files, head)
     evolution = columns_after(context, head, opened.footers)
     kinds = _kinds_of(plan, resumed)
-    load = load_file(context, plan.after.load_files)
+    load = first_load_url(context, plan.after.load_files)
     changes = change_files(opened.footers, opened.urls, evolution.schema, kinds, context.key, load)
     transaction = Transaction(head, {}, context.run, evolution.schema, context.key, head.partition)
     emptied = RawRow(*plan.after.emptied) if plan.after.emptied and plan.after.emptied[0] in opened.urls else None
@@ -170,12 +170,12 @@ class FoldedBatch:
 # %% ../../notebooks/08_load/08_batch.ipynb #04999d95
 def check_batch(context: TableContext, files: ChangeFiles, batch: Batch) -> None:
     "Raise `Refused` for rows that cannot be applied."
-    if batch.folded.bad and not context.aside:
-        refuse_bad(str(context.table), batch.folded)
-    if batch.folded.first_image:
-        _refuse_image(context, files, batch.folded.first_image)
-    if batch.folded.first_unfit:
-        refuse_unfit(context, batch.folded.first_unfit)
+    if batch.counts.bad and not context.aside:
+        refuse_bad(str(context.table), batch.counts)
+    if batch.counts.first_image:
+        _refuse_image(context, files, batch.counts.first_image)
+    if batch.counts.first_unfit:
+        refuse_unfit(context, batch.counts.first_unfit)
 
 # %% ../../notebooks/08_load/08_batch.ipynb #f707d653
 def _refuse_image(context: TableContext, files: ChangeFiles, insert: ChangePlace) -> None:

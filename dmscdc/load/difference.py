@@ -71,7 +71,7 @@ def pending_difference(
     clock: Stopwatch,
 ) -> StagedLoad:
     "The difference as a batch, or only the position where there is none."
-    if difference.batch.folded.keys:
+    if difference.batch.counts.keys:
         pending = context.lake.apply(spark, difference.batch, transaction)
     else:
         pending = context.lake.commit_position(transaction, lambda: spark)

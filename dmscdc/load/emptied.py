@@ -110,7 +110,7 @@ def from_before_emptied(
     from pyspark.sql import functions as F
 
     # Applied, these changes would bring back rows that the source no longer has.
-    if not emptied or not batch.folded.lowest or batch.folded.lowest.sequence > emptied:
+    if not emptied or not batch.counts.lowest or batch.counts.lowest.sequence > emptied:
         return []
     column = sequence_column(files)
     rows = read_changes(spark, replace(files, images={}))  # each change once, not also as the end of its old key

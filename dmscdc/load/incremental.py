@@ -31,7 +31,7 @@ from .emptied import Truncations, emptied_by, from_before_emptied, prepare_trunc
 from .keyless import apply_without_key, repeats_of_load, rows_sent_again
 from .notes import note_useless
 from .outcome import list_not_applied, result_of
-from .raw_files import after_drop, carry_over, find_unreadable, open_files, quarantine_rows, read_by
+from .raw_files import after_drop, carry_over, find_unreadable, open_files, quarantine_rows, with_csv_options
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
 from .resumed import never_seen, resumed_files
@@ -83,7 +83,7 @@ def _find_truncates(
     spark: OpenSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
 ) -> Truncations | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
-    if not (folded.batch.folded.bad and context.empties):  # to the fold such a row is a bad one
+    if not (folded.batch.counts.bad and context.empties):  # to the fold such a row is a bad one
         return None
     before = Position.from_json(head.position)
     changes = folded.reading.changes
@@ -213,10 +213,10 @@ def _fold_keyless(
     applied_batch = apply_without_key(
         spark, context, changes, folded.batch, repeats, was_applied, _staged(context, reading)
     )
-    counts = replace(applied_batch.batch.folded, lowest=sent_again.lowest)  # of what is new
+    counts = replace(applied_batch.batch.counts, lowest=sent_again.lowest)  # of what is new
     return replace(
         folded,
-        batch=replace(applied_batch.batch, folded=counts),
+        batch=replace(applied_batch.batch, counts=counts),
         in_load=tuple(repeats_of_the_load),
         sent_again=sent_again.rows,
         misses=applied_batch.misses,
@@ -225,7 +225,7 @@ def _fold_keyless(
 # %% ../../notebooks/08_load/16_incremental.ipynb #073cf12a
 def _with_remarks(spark: OpenSession, context: TableContext, head: Commit, folded: FoldedBatch) -> FoldedBatch:
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
-    counts = folded.batch.folded
+    counts = folded.batch.counts
     changes = folded.reading.changes
     # The first batch on a load has the note; later ones would only repeat it.
     is_after_load = Position.from_json(head.position).applied == (0, 0)
@@ -243,10 +243,10 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
     position = replace(
         carry_over(plan.after, before),
         # A later file that begins below the highest sequence was sent again.
-        sequence=max(before.sequence or "", folded.batch.folded.highest),
+        sequence=max(before.sequence or "", folded.batch.counts.highest),
         absent=tuple(reading.evolution.absent),
     )
-    return read_by(position, reading.opened, before)
+    return with_csv_options(position, reading.opened, before)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #cell-028
 def _prepare_batch(

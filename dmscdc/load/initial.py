@@ -24,12 +24,12 @@ from .columns import check_columns, has_unfit, note_number, partition_texts, ref
 from .difference import compare_with_table, pending_difference, takes_difference
 from dmscdc.load.raw_files import (
     OpenFiles,
-    load_rows_aside,
     open_files,
     quarantine_rows,
-    read_by,
+    quarantined_of_load,
     report_files,
-    without_aside,
+    with_csv_options,
+    without_quarantined,
 )
 from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext, note_too_fine
 from ..spark.session import session_on_demand
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['load_rows', 'replace_table', 'position_of_load', 'prepare_load']
+__all__ = ['rows_of_load', 'replace_table', 'position_of_load', 'prepare_load']
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-008
-def load_rows(
+def rows_of_load(
     spark: SparkSession,
     context: TableContext,
     load: ChangeFiles,
@@ -53,7 +53,7 @@ def load_rows(
     from pyspark.sql import functions as F
 
     check_sound(spark, load.urls, load.bytes)  # before Spark reads: it could not say which file is damaged
-    raw = without_aside(context, load, read_changes(spark, load), rows_aside)
+    raw = without_quarantined(context, load, read_changes(spark, load), rows_aside)
     columns = [quoted(column.name) for column in load.schema]
     file = F.concat(FILE, F.lit(f"#{load_number}"))  # a reload uses the same names again
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
@@ -69,7 +69,7 @@ def _check_load_ops(spark: SparkSession, context: TableContext, files: ChangeFil
     with ThreadPoolExecutor(16) as pool:  # most files can say by their ends that they hold nothing else
         if all(pool.map(lambda footer: holds_only(files.urls[footer.path], footer.path, OP, "I"), footers)):
             return
-    rows = without_aside(context, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
+    rows = without_quarantined(context, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
     if row := rows.where(~F.col(OP).eqNullSafe("I")).select(FILE, ROW, OP).first():
         raise Refused(
             f"{context.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
@@ -84,7 +84,7 @@ def _check_rows(
     "The rows of a load are inserts, and the key identifies them. Raises `Refused`."
     _check_load_ops(spark, context, files, len(quarantined))
     if context.key and quarantined:
-        rows = without_aside(context, files, read_changes(spark, files), len(quarantined))
+        rows = without_quarantined(context, files, read_changes(spark, files), len(quarantined))
         check_counted(str(context.table), rows, context.key, files.rows - len(quarantined))
     elif context.key:
         check_unique(spark, str(context.table), files, context.key)
@@ -110,7 +110,7 @@ def replace_table(
     # Copying files reads no row; without some of their rows, files cannot be copied.
     if context.lake.can_copy(transaction) and not rows_aside:
         return context.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
-    rows = load_rows(spark, context, load, load_number, rows_aside)
+    rows = rows_of_load(spark, context, load, load_number, rows_aside)
     try:
         return context.lake.replace(spark, rows, transaction, load.rows - rows_aside, load.bytes)
     except LostRows:
@@ -141,7 +141,7 @@ def _position_and_note(
     context: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are quarantined, "" for none
     "The table's position once the load is committed."
-    position = read_by(position_of_load(plan) if plan.changes else plan.after, opened)
+    position = with_csv_options(position_of_load(plan) if plan.changes else plan.after, opened)
     position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
     # Nothing that was quarantined before the load still is.
     return quarantine_rows(context, position, head, before=Position(), paths=(), rows=quarantined)
@@ -169,7 +169,7 @@ def prepare_load(spark: OpenSession, context: TableContext, plan: Plan, head: Co
             spark()
     # With two rows of one key, no change could say which of them it means.
     with clock.step("check key", load.rows):
-        quarantined = load_rows_aside(spark, context, load, opened.bad)
+        quarantined = quarantined_of_load(spark, context, load, opened.bad)
         _check_rows(on_demand, context, load, quarantined)
         _check_folders(on_demand, context, load)
     position, note = _position_and_note(context, plan, head, opened, quarantined)
@@ -184,7 +184,7 @@ def prepare_load(spark: OpenSession, context: TableContext, plan: Plan, head: Co
     )
     if takes_difference(context, plan, head, load.schema):
         with clock.step("compare with the table", load.rows):
-            rows = load_rows(spark(), context, load, plan.load_number, len(quarantined))
+            rows = rows_of_load(spark(), context, load, plan.load_number, len(quarantined))
             difference = compare_with_table(spark(), context, plan, transaction, load, rows)
         return pending_difference(spark(), context, plan, transaction, load, difference, quarantined, note, clock)
     pending = replace_table(on_demand, context, transaction, load, plan.load_number, len(quarantined))

@@ -30,7 +30,7 @@ from ..lake.table import Commit
 from ..landing.advice import Advice
 from ..landing.files import RawFile, for_shell
 from .arrivals import count, some
-from .batch import RawRow, applied_changes, load_file, rows_by_file
+from .batch import RawRow, applied_changes, first_load_url, rows_by_file
 from .results import TableContext
 from ..state.position import Position
 from ..storage.filesystem import spark_url
@@ -58,7 +58,7 @@ def ordered_rows(spark: SparkSession, files: ChangeFiles) -> DataFrame:
 def images_of(files: ChangeFiles, batch: Batch) -> dict[str, str]:  # empty where nothing needs them
     "The before images of all columns, by which updates and deletes of a table without a key find their row."
     # Only updates and deletes look for an equal row.
-    if not batch.folded.left_out:
+    if not batch.counts.left_out:
         return {}
     added_by_task = [sequence_column(files)]
     return images_of_all(files.schema, [footer.schema for footer in files.footers], added_by_task)
@@ -127,9 +127,9 @@ def rows_sent_again(
     "Rows to be applied whose change sequence the batch has twice, or applied files have, or the table."
     from pyspark.sql import functions as F
 
-    lowest = batch.folded.lowest
+    lowest = batch.counts.lowest
     # Only a change sequence proves that two inserts are one order: two equal rows may be two orders.
-    if not batch.folded.highest or batch.folded.without_sequence:
+    if not batch.counts.highest or batch.counts.without_sequence:
         return SentAgain({}, lowest)
     column = sequence_column(files)
     rows = ordered_rows(spark, files).where("true" if images_of(files, batch) else f"{OP} = 'I'")
@@ -177,7 +177,7 @@ def repeats_of_load(
     chosen = replace(files, footers=tuple(file for file in files.footers if file.path in closed_soon))
     if not chosen.footers or not load.base_files:
         return []
-    carried = {column.name for file in read_footers(load_file(context, load.load_files)) for column in file.schema}
+    carried = {column.name for file in read_footers(first_load_url(context, load.load_files)) for column in file.schema}
     added_by_task = (context.csv.timestamp, sequence_column(files))  # DMS has no sequence for a row of a load
     names = [column.name for column in head.schema if not column.of and column.name not in added_by_task]
     names = [name for name in names if not carried or name in carried]
@@ -208,8 +208,8 @@ def _drop_rows(spark: SparkSession, batch: Batch, rows: Sequence[RawRow], url: s
     for path, numbers in rows_by_file(rows).items():
         frame = frame.where(~((F.col(FILE) == path) & row_in(numbers)))
     frame.write.parquet(spark_url(url))
-    folded = replace(batch.folded, keys=batch.folded.keys - len(rows), writes=batch.folded.writes - len(rows))
-    return replace(batch, url=url, folded=folded)
+    folded = replace(batch.counts, keys=batch.counts.keys - len(rows), writes=batch.counts.writes - len(rows))
+    return replace(batch, url=url, counts=folded)
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #c497149f
 def apply_without_key(
@@ -232,7 +232,7 @@ def apply_without_key(
     if images:
         without = {**files.without, **rows_by_file(repeats)}
         rows = ordered_rows(spark, replace(files, without=without))
-        return stage_met(spark, rows, context.lake.read(spark), batch.folded, files.schema, images, f"{staged}/met")
+        return stage_met(spark, rows, context.lake.read(spark), batch.counts, files.schema, images, f"{staged}/met")
     return Met(_drop_rows(spark, batch, repeats, f"{staged}/once") if repeats else batch, 0)
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #9771d3da

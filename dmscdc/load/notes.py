@@ -24,7 +24,7 @@ __all__ = ['note_sequence', 'note_unproven', 'note_late', 'note_disorder', 'note
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-024
 def note_sequence(context: TableContext, base: Commit, batch: Batch) -> str:
     "A new file whose sequence begins below what the table holds: it is unknown which change was later."
-    start = batch.folded.lowest
+    start = batch.counts.lowest
     if not start or context.from_stream:
         return ""
     position = Position.from_json(base.position)
@@ -44,11 +44,11 @@ def note_sequence(context: TableContext, base: Commit, batch: Batch) -> str:
 # %% ../../notebooks/08_load/14_notes.ipynb #b57d1a8d
 def note_unproven(context: TableContext, before: Position, batch: Batch, files: Sequence[RawFile]) -> str:
     "Rows without a change sequence in a table whose changes had one."
-    if not before.sequence or not batch.folded.without_sequence or context.from_stream:
+    if not before.sequence or not batch.counts.without_sequence or context.from_stream:
         return ""
-    rows = count(batch.folded.without_sequence, "row")
+    rows = count(batch.counts.without_sequence, "row")
     return (
-        f"{rows} of {some(files)} {'has' if batch.folded.without_sequence == 1 else 'have'} no change sequence of the "
+        f"{rows} of {some(files)} {'has' if batch.counts.without_sequence == 1 else 'have'} no change sequence of the "
         "time of "
         "the file, which the changes before had; the names of files decided. Look whether the rule of the task that "
         "adds it is still there, or whether the task was resumed from months before. A load by DMS, taken now, makes "
@@ -58,15 +58,15 @@ def note_unproven(context: TableContext, before: Position, batch: Batch, files: 
 # %% ../../notebooks/08_load/14_notes.ipynb #193df881
 def _is_proven(batch: Batch) -> bool:
     "Every change that was compared carries a change sequence."
-    return bool(batch.folded.keys) and not batch.folded.without_sequence
+    return bool(batch.counts.keys) and not batch.counts.without_sequence
 
 # %% ../../notebooks/08_load/14_notes.ipynb #7fab8ebc
 def note_late(context: TableContext, batch: Batch, late: Sequence[RawFile]) -> str:
     "A late file that met applied changes, where nothing but names orders them."
-    if not late or not batch.folded.overlapping_keys or _is_proven(batch):
+    if not late or not batch.counts.overlapping_keys or _is_proven(batch):
         return ""
     return (
-        f"late file {late[0].path} met {count(batch.folded.overlapping_keys, 'key')} that newer files had changed; by "
+        f"late file {late[0].path} met {count(batch.counts.overlapping_keys, 'key')} that newer files had changed; by "
         "file names "
         f"the newer ones won. No change sequence proves it. To be certain, reload: "
         f"{Advice.RELOAD(context.table)}"
@@ -75,10 +75,10 @@ def note_late(context: TableContext, batch: Batch, late: Sequence[RawFile]) -> s
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026
 def note_disorder(context: TableContext, batch: Batch) -> str:
     "Keys for which sequence and names disagree, inside the batch."
-    example = batch.folded.first_reversal
+    example = batch.counts.first_reversal
     if not example or context.from_stream:
         return ""
-    keys = count(batch.folded.reversed_keys, "key")
+    keys = count(batch.counts.reversed_keys, "key")
     return (
         f"the change sequence and the files disagree about the order of changes of {keys}; the sequence decided. One "
         f"of them: row {example.row + 1:,} of {example.path} comes before row {example.other_row + 1:,} of "
@@ -112,7 +112,7 @@ def note_clashes(context: TableContext, written: CommitMetrics) -> str:
 # %% ../../notebooks/08_load/14_notes.ipynb #418cb0a7
 def note_partial_move(context: TableContext, batch: Batch) -> str:
     "A row that changed its key in a file that lacks columns: its old row, which had them, is gone."
-    move = batch.folded.partial_move
+    move = batch.counts.partial_move
     if not move:
         return ""
     columns = f"column {move.columns[0]}" if len(move.columns) == 1 else f"columns {', '.join(move.columns)}"

@@ -192,7 +192,7 @@ def message_of_batch(
     new_files = [*plan.changes, *plan.late]
     early = _early_files(Position.from_json(head.position), folded)
     reasons = Counter(reason for row, reason in reading.skipped.items() if reading.is_new(row.path))
-    resumed = say_resumed(reading.resumed, new_files, folded.batch.folded.overlapping_keys, folded.batch.folded.repeats)
+    resumed = say_resumed(reading.resumed, new_files, folded.batch.counts.overlapping_keys, folded.batch.counts.repeats)
     if repeats := sum(folded.sent_again.values()):
         resumed = f"{count(repeats, 'row')} left out that a resumed task has sent again"
     slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
@@ -211,7 +211,7 @@ def result_of(
 ) -> LoadResult:
     "What the commit of a batch did."
     reading = folded.reading
-    counts = folded.batch.folded
+    counts = folded.batch.counts
     footers = reading.opened.footers
     is_repeat = [
         row.reason in NOT_MISSING for row in not_applied.rows if row.row is not None and reading.is_new(row.path)

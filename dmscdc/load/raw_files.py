@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['OpenFiles', 'open_files', 'read_by', 'carry_over', 'report_files', 'load_rows_aside', 'without_aside',
-           'find_quarantined', 'find_unreadable', 'quarantine_rows', 'changed_elsewhere', 'after_drop']
+__all__ = ['OpenFiles', 'open_files', 'with_csv_options', 'carry_over', 'report_files', 'quarantined_of_load',
+           'without_quarantined', 'find_quarantined', 'find_unreadable', 'quarantine_rows', 'changed_elsewhere',
+           'after_drop']
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #dc099d64
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _refuse_rows(context: TableContext, bad: Sequence[BadRow]) -> None:
         )
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #ca386370
-def read_by(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
+def with_csv_options(position: Position, opened: OpenFiles, before: Position | None = None) -> Position:
     "The position with the way in which its CSV files were read."
     how = before.csv if before else None
     return replace(position, csv=how if opened.csv is None else options_to_json(opened.csv))
@@ -127,7 +128,7 @@ def report_files(
     return tuple(reports)
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
-def load_rows_aside(
+def quarantined_of_load(
     spark: OpenSession, context: TableContext, load: ChangeFiles, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of a load that are quarantined; looked for only where there are any. Raises `Refused`."
@@ -148,7 +149,7 @@ def load_rows_aside(
     return rows
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #2026b328
-def without_aside(context: TableContext, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
+def without_quarantined(context: TableContext, load: ChangeFiles, rows: DataFrame, quarantined: int) -> DataFrame:
     "The rows of a load that go into the table."
     return rows.where(is_applicable(context.key, [column.name for column in load.schema])) if quarantined else rows
 
@@ -157,7 +158,7 @@ def find_quarantined(
     spark: OpenSession, context: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of change files that are quarantined. Raises `Refused`."
-    if not batch.folded.bad:
+    if not batch.counts.bad:
         return []
     listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}

@@ -45,7 +45,7 @@ def sent_before_load(
     position = Position.from_json(head.position)
     obsolete = position.loaded_sequence
     # By their names such changes are new: only the change sequence shows that they are not.
-    if not obsolete or not batch.folded.lowest or batch.folded.lowest.sequence > obsolete:
+    if not obsolete or not batch.counts.lowest or batch.counts.lowest.sequence > obsolete:
         return BeforeLoad()
     column = sequence_column(files)
     rows = read_changes(spark, replace(files, images={}))  # each change once, not also as the end of its old key
@@ -92,7 +92,7 @@ _OF = "_cdc_of"  # the file of that row
 # %% ../../notebooks/08_load/10_resent.ipynb #27de8c57
 def _lowest_sent(batch: Batch) -> str:  # "" where nothing has a sequence
     "The lowest change sequence of new and late files."
-    starts = (batch.folded.lowest, batch.folded.late_lowest)
+    starts = (batch.counts.lowest, batch.counts.late_lowest)
     return min((start.sequence for start in starts if start), default="")
 
 # %% ../../notebooks/08_load/10_resent.ipynb #1616a4b9
@@ -107,7 +107,7 @@ def passed_rows(
     lowest = _lowest_sent(batch)
     # Each row of the table has the sequence of its newest change, so it decides where the known files do not reach
     # back.
-    if not lowest or lowest > newest or batch.folded.without_sequence or context.from_stream:
+    if not lowest or lowest > newest or batch.counts.without_sequence or context.from_stream:
         return []
     column = sequence_column(files)
     table = context.lake.read(spark)

@@ -31,13 +31,13 @@ __all__ = ['resumed_files', 'never_seen', 'note_never_seen', 'say_resumed']
 # %% ../../notebooks/08_load/11_resumed.ipynb #c92ff94b
 def _is_sent_again(context: TableContext, before: Position, batch: Batch, images: Mapping[str, str]) -> bool:
     "Whether a batch may bring changes that were applied."
-    if not batch.folded.lowest or batch.folded.without_sequence or context.from_stream:
+    if not batch.counts.lowest or batch.counts.without_sequence or context.from_stream:
         return False
-    lowest = batch.folded.lowest.sequence
+    lowest = batch.counts.lowest.sequence
     newest = before.sequence or ""
     # The newest change again does nothing to a row; the same change of a key would come before another one of it.
     is_harmless = bool(context.key) and not images
-    is_newest_again = lowest == newest and is_harmless and not batch.folded.reversed_keys
+    is_newest_again = lowest == newest and is_harmless and not batch.counts.reversed_keys
     return lowest <= newest and not is_newest_again
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #01a20994
@@ -71,7 +71,7 @@ def _sent_before(
     "The applied files that may hold changes which a batch brings again."
     if not _is_sent_again(context, before, batch, images):
         return []
-    lowest = batch.folded.lowest
+    lowest = batch.counts.lowest
     if all_known and not (lowest and _reaches_back(before, lowest.sequence)):
         return []
     return _known_files(context, before, files, all_known)
@@ -104,7 +104,7 @@ def resumed_files(
 ) -> list[RawFile]:
     "The applied files to fold again, because a resumed task may have sent changes of theirs."
     before = Position.from_json(head.position)
-    late_lowest = batch.folded.late_lowest
+    late_lowest = batch.counts.late_lowest
     earlier = _sent_before(context, before, batch, files, images, all_known)
     if late_lowest and context.key and not all_known and not earlier and not context.from_stream:
         known_files = _known_files(context, before, files, all_known)  # a late file may be sent again, too

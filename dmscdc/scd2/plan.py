@@ -138,7 +138,6 @@ class ChangeSpan:
     late: tuple[RawFile, ...] = ()  # of `new` or `ended`, those that sort before applied ones
     reapplied: tuple[RawFile, ...] = ()  # applied files that come after a late one
     whole: tuple[RawFile, ...] = ()  # all change files of this load that will be applied, in order
-    blocked: tuple[RawFile, ...] = ()  # late files that cannot be applied
     revised: tuple[RawFile, ...] = ()  # of `late`, those that the mirror has read again
     notes: tuple[str, ...] = ()  # what is not applied, and why
 
@@ -246,7 +245,6 @@ def _with_late(changelog: Changelog, step: ChangeSpan, built: Scd2Position) -> C
         late=late,
         reapplied=tuple(reapplied),
         whole=unblocked(step.whole),
-        blocked=tuple(blocked),
         notes=(*step.notes, *notes),
     )
 

@@ -22,8 +22,8 @@ from .position import Instruct, Position, Reload, check_instruction, fit_window
 # %% auto #0
 __all__ = ['LEASE_FIELDS', 'ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'STATUS_FIELDS', 'Lease', 'check_lease', 'lease_of',
            'TableItem', 'table_path', 'table_in', 'to_attributes', 'by_hand', 'checked_item', 'from_attributes',
-           'with_settings', 'with_position', 'with_instruction', 'without_instruction', 'with_status', 'State',
-           'read_item', 'or_damaged', 'known_item']
+           'with_settings', 'with_position', 'with_instruction', 'with_status', 'State', 'read_item', 'or_damaged',
+           'known_item']
 
 # %% ../../notebooks/06_state/02_items.ipynb #cbaf6bdc
 @dataclass(frozen=True)
@@ -493,15 +493,6 @@ def with_instruction(
         )
     return replace(item, instruction={"commit": item.commit, **check_instruction(instruction)})
 
-# %% ../../notebooks/06_state/02_items.ipynb #7df145d3
-def without_instruction(
-    item: TableItem,
-    commit: int,  # the table's newest commit
-) -> TableItem:
-    "Removes an instruction for an earlier commit: it is carried out or obsolete."
-    waits = item.instruction and item.instruction["commit"] >= commit
-    return item if waits else replace(item, instruction=None)
-
 # %% ../../notebooks/06_state/02_items.ipynb #2a8c3ff3
 STATUS_FIELDS = (
     "seen_at",
@@ -603,10 +594,6 @@ class State(_Store, Protocol):
     def instruct(self, table: TableRef, instruction: Mapping[str, Any]) -> TableItem:
         "The item as stored; see `with_instruction`."
         return self.change(table, lambda item: with_instruction(item, instruction))
-
-    def consume_instruction(self, table: TableRef, commit: int) -> None:
-        "Removes what is obsolete; see `without_instruction`."
-        self.change(table, lambda item: without_instruction(item, commit))
 
     def intent(self, table: TableRef, intent: dict[str, Any] | None) -> None:
         "Keeps what a run is about to commit, for the run that recovers after it."

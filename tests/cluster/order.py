@@ -51,7 +51,7 @@ def main(master: str, folder: Path) -> None:
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
     print(
         json.dumps(
-            {"megabytes": (folder / name).stat().st_size >> 20, "tasks": tasks, "executors": executors, "keys": batch.folded.keys, "stale": stale}
+            {"megabytes": (folder / name).stat().st_size >> 20, "tasks": tasks, "executors": executors, "keys": batch.counts.keys, "stale": stale}
         )
     )
     spark.stop()

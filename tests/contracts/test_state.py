@@ -177,14 +177,6 @@ def test_an_instruction_given_during_a_run_is_not_lost_with_its_commit(keyed):
     assert keyed.get(PRODUCT).instruction == given
 
 
-def test_consuming_removes_instructions_for_earlier_commits_only(keyed):
-    given = keyed.instruct(PRODUCT, {"kind": "reload", "changes": "supersede"}).instruction
-    keyed.consume_instruction(PRODUCT, commit=1)
-    assert keyed.get(PRODUCT).instruction == given
-    keyed.consume_instruction(PRODUCT, commit=2)
-    assert keyed.get(PRODUCT).instruction is None
-
-
 def test_a_refused_instruction_leaves_the_one_before(keyed):
     given = keyed.instruct(PRODUCT, {"kind": "rewind", "to": "20181215-100311204.parquet"}).instruction
     with pytest.raises(BadInstruction, match="rewind, replay, reload, accept"):

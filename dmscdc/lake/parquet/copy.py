@@ -38,7 +38,7 @@ from dmscdc.changes.schema import (
     read_pieces,
 )
 from ...errors import CommitConflict, Refused
-from .transaction_log import Log, commit_of
+from .transaction_log import Log, commit_number
 from ..table import LoadFiles
 from ...landing.advice import Advice
 from ...landing.files import for_shell
@@ -229,7 +229,7 @@ def _is_data(name: str) -> bool:
 def unmanaged_files(log: Log) -> list[str]:  # below the folder, sorted
     "Files in the folder that readers read and that no commit of ours wrote."
     names = [name[len(log.folder) + 1 :] for name in log.store.list(log.folder)]
-    return [name for name in names if commit_of(name) is None and _is_data(name)]
+    return [name for name in names if commit_number(name) is None and _is_data(name)]
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #a6a121ef
 def check_unmanaged(

@@ -25,7 +25,7 @@ from dmscdc.lake.parquet.transaction_log import (
     LakeFile,
     Log,
     TransactionLog,
-    commit_of,
+    commit_number,
     inspect,
     recover,
     urls_by_base,
@@ -218,7 +218,7 @@ def _insert_rows(
     rewritten: UnitResult,  # of the files that were rewritten
 ) -> tuple[list[LakeFile], UnitResult]:  # with the rows that are shown; none of a partitioned table
     "Write the rows that go into new files, if there are any."
-    if batch.folded.writes == rewritten.writes and not rewritten.moves:
+    if batch.counts.writes == rewritten.writes and not rewritten.moves:
         return [], UnitResult()
     # Where the folders alone have the partition's values, Spark brings the rows of each together.
     if not work.partition or work.keeps_partition:
@@ -248,15 +248,15 @@ def _gather(
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-019
 def counts_of(batch: Batch, done: UnitResult) -> dict[str, int]:
     "Numbers of batch rows by their effect."
-    deletes = batch.folded.keys - batch.folded.writes
+    deletes = batch.counts.keys - batch.counts.writes
     # A delete without a matching row changes nothing.
     idle = deletes - (done.hits - done.writes)
     return {
-        "inserted": batch.folded.writes - done.writes,
+        "inserted": batch.counts.writes - done.writes,
         "updated": done.updated,
         "deleted": done.deleted,
         "unchanged": done.unchanged + idle,
-        "unmatched": batch.folded.patches - done.patches,
+        "unmatched": batch.counts.patches - done.patches,
         "clashes": done.clashes,
     }
 
@@ -411,7 +411,7 @@ def _left_there(table: ParquetTable) -> set[str]:
     log = table.transaction_log
     names = [name[len(log.folder) + 1 :] for name in log.store.list(log.folder)]
     unmanaged = table.unmanaged_files() if table.inherits else []
-    return {name for name in names if commit_of(name)}.union(unmanaged)
+    return {name for name in names if commit_number(name)}.union(unmanaged)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #3fe48da7
 def stage_rows(

@@ -21,8 +21,8 @@ from ...landing.files import TableRef
 from ...storage.log_store import ENTRY_NAME, AnyLogStore, staging_number
 
 # %% auto #0
-__all__ = ['name_prefix', 'commit_of', 'LakeFile', 'Entry', 'decode', 'Log', 'TransactionLog', 'recover', 'inspect', 'next_entry',
-           'roll_back', 'commit', 'files_by_url', 'urls_by_base']
+__all__ = ['name_prefix', 'commit_number', 'LakeFile', 'Entry', 'decode', 'Log', 'TransactionLog', 'recover', 'inspect',
+           'next_entry', 'roll_back', 'commit', 'files_by_url', 'urls_by_base']
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-012
 _OUR_NAME = re.compile(r"^(\d{12})-([0-9a-f]+)-[^/]*\.parquet$")
@@ -34,7 +34,7 @@ def name_prefix(number: int, attempt: str) -> str:
     return f"{number:012d}-{attempt}"
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #476aff79
-def commit_of(name: str) -> int | None:
+def commit_number(name: str) -> int | None:
     "The commit number in a file's name, None if the name is not ours."
     match = _OUR_NAME.match(name.rsplit("/", 1)[-1])
     return int(match[1]) if match else None
@@ -260,12 +260,17 @@ def _publish_files(log: TransactionLog, entry: Entry) -> None:
     _delete(store, [f"{folder}/{name}" for name in entry.removes], {f"{folder}/{name}" for name in names})
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-029
-def _remove_orphans(log: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
-    "Deletes our orphans, never those of a larger number."
-    names, listed = _below(log.store, log.folder), {file.name for file in entry.files}
+def _orphans(names: Iterable[str], entry: Entry) -> list[str]:
+    "Files of ours that the entry does not list, never those of a larger number."
+    listed = {file.name for file in entry.files}
     # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
-    strays = [name for name in names if (commit_of(name) or entry.number + 1) <= entry.number and name not in listed]
-    _in_parallel(log.store, log.store.delete, [f"{log.folder}/{name}" for name in strays])
+    return [name for name in names if 0 < (commit_number(name) or 0) <= entry.number and name not in listed]
+
+
+def _remove_orphans(log: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
+    "Deletes our orphans."
+    names = _below(log.store, log.folder)
+    _in_parallel(log.store, log.store.delete, [f"{log.folder}/{name}" for name in _orphans(names, entry)])
     return names
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-031
@@ -319,7 +324,7 @@ def recover(
     if missing and log.newest() == entry.number:
         raise FilesGone(_missing(log.store.path(log.folder), entry, missing))
     foreign_staged = _delete_staged(log, entry)
-    foreign_names = [name for name in names if commit_of(name) is None]
+    foreign_names = [name for name in names if commit_number(name) is None]
     return _foreign(log.folder, foreign_names) + _foreign(log.staging_folder, foreign_staged)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #1cd7e572
@@ -335,13 +340,13 @@ def inspect(
     copied = {file.name for file in entry.added if file.aside in staged_names}
     if missing := sorted(listed - present - copied):
         raise FilesGone(_missing(log.store.path(log.folder), entry, missing))
-    strays = [name for name in present - listed if (commit_of(name) or entry.number + 1) <= entry.number]
+    orphans = _orphans(present, entry)
     outdated = _outdated(log, entry, staged_names)
     removed = present & set(entry.removes)
-    foreign_names = sorted(name for name in present if commit_of(name) is None)
+    foreign_names = sorted(name for name in present if commit_number(name) is None)
     foreign_staged = sorted(name for name in staged_names if staging_number(name) == float("inf"))
     foreign = _foreign(log.folder, foreign_names) + _foreign(log.staging_folder, foreign_staged)
-    return foreign, bool(strays or outdated or removed or listed - present)
+    return foreign, bool(orphans or outdated or removed or listed - present)
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-038
 def next_entry(

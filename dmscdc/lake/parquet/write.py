@@ -32,7 +32,7 @@ from dmscdc.lake.parquet.transaction_log import (
     LakeFile,
     Log,
     TransactionLog,
-    commit_of,
+    commit_number,
     files_by_url,
     name_prefix,
 )
@@ -256,7 +256,7 @@ def sweep_orphans(
 ) -> None:
     "Remove what other attempts at this commit wrote into the table's folder: their number is taken."
     for name in log.store.list(log.folder):
-        if commit_of(name) == number and f"-{attempt}-" not in name.rpartition("/")[2]:
+        if commit_number(name) == number and f"-{attempt}-" not in name.rpartition("/")[2]:
             log.store.delete(name)
 
 # %% ../../../notebooks/07_lake/02_parquet/04_write.ipynb #6a7ba152
