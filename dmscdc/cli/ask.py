@@ -20,6 +20,7 @@ import typer
 
 from dmscdc.cli.options import (
     Json,
+    JsonRows,
     Name,
     console,
     fail,
@@ -243,7 +244,7 @@ def history(
     timestamp_column: Annotated[str, typer.Option(help="The task's TimestampColumnName")] = "",
     svg: Annotated[Optional[Path], typer.Option(help="Write the picture to this file")] = None,
     html: Annotated[Optional[Path], typer.Option(help="Write a page to this file")] = None,
-    json: Json = False,
+    json: JsonRows = False,
 ) -> None:
     "Show a row's history: each change with its file and what differed, and the lake's row. Starts no Spark."
     without_pandas()

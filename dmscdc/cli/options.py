@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # %% auto #0
-__all__ = ['Json', 'Name', 'Only', 'console', 'show_line', 'cell', 'show_table', 'show_source_rows', 'show_json', 'events',
-           'setting_option', 'fail', 'typed_moment', 'file_to_write', 'session', 'exit_codes', 'with_config',
+__all__ = ['Json', 'JsonRows', 'Name', 'Only', 'console', 'show_line', 'cell', 'show_table', 'show_source_rows', 'show_json',
+           'events', 'setting_option', 'fail', 'typed_moment', 'file_to_write', 'session', 'exit_codes', 'with_config',
            'setting_flags']
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-006
@@ -213,6 +213,8 @@ def _flag(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-012-0
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs")]
+_JSON_ROWS = "Print JSON, for programs; there, rows of files count from 0, as _cdc_row"
+JsonRows = Annotated[bool, typer.Option("--json", help=_JSON_ROWS)]
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; the table alone where one schema has it")]
 Only = Annotated[
     Optional[list[str]],

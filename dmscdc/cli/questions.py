@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from .ask import answering, question_of, typed_key, without_pandas
-from .options import Json, Name, console, show_json, show_line, show_table, typed_moment, with_config
+from .options import JsonRows, Name, console, show_json, show_line, show_table, typed_moment, with_config
 from .runs import find_run
 from ..errors import BadKey, BadSetting, ConfigError, UnknownTable
 from ..landing.files import for_shell
@@ -103,7 +103,7 @@ def changes_command(
     column: Annotated[str, typer.Option(help=_COLUMN)] = "",
     top: Annotated[str, typer.Option(help=_TOP)] = "",
     limit: Annotated[int, typer.Option(min=0, help="Lines that are shown; 0: all")] = 20,
-    json: Json = False,
+    json: JsonRows = False,
 ) -> None:
     "Show what changed in a table: each change with the columns that differ, in file order. Starts no Spark."
     from dmscdc.history.questions import LINE, change_lines, change_plain, most_changed
@@ -191,7 +191,7 @@ def find_command(
     table: Name,
     values: Annotated[list[str], typer.Argument(metavar="CONDITION...", help=_CONDITION)],
     limit: Annotated[int, typer.Option(min=1, help="Lines that are shown")] = 20,
-    json: Json = False,
+    json: JsonRows = False,
 ) -> None:
     "Find rows that fit conditions, or once did: their keys, and the files in which they did. Starts no Spark."
     from dmscdc.history.questions import FOUND, conditions_of, found_lines
@@ -230,7 +230,7 @@ def blame_command(
         Optional[list[str]], typer.Argument(metavar="COLUMN=VALUE...", help="The row's whole key: id=1001")
     ] = None,
     key: Annotated[Optional[list[str]], typer.Option(help="The key as an option: id=1001")] = None,
-    json: Json = False,
+    json: JsonRows = False,
 ) -> None:
     "Show which change gave each column of a row its value: when, in which file and row. Starts no Spark."
     from dmscdc.history.questions import BLAME, blame_lines
