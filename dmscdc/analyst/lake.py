@@ -5,6 +5,7 @@
 # %% ../../notebooks/18_analyst/03_lake.ipynb #72a87a9b
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,8 +135,11 @@ def open_folder(
     `.to_pandas()`, `.to_arrow()` and `.to_spark(spark)`. Raises `ConfigError` where there is no dmscdc.toml."""
     with in_python():
         config = read_config(folder or ".", **settings) if settings else nearest_config(folder)
-    is_here = Path(config.folder) == Path.cwd()
-    flags = [] if is_here else ["--folder", config.folder]
+    here = os.getcwd()
+    # From a folder near by, the short way is easier to read and may be moved with both.
+    is_near = os.path.commonpath([here, config.folder]) != os.sep
+    place = os.path.relpath(config.folder, here) if is_near else config.folder
+    flags = [] if place == os.curdir else ["--folder", place]
     for name, value in settings.items():
         flags += [f"--{name.replace('_', '-')}", str(value)]
     return Lake(config, "".join(f" {for_shell(flag)}" for flag in flags))

@@ -149,5 +149,5 @@ def test_wrong_use_is_refused_before_anything_starts_and_repeats_no_password(typ
 def test_a_table_that_the_lake_does_not_hold_is_refused_before_anything_starts_and_leaves_no_card(typed, home):
     kept = lambda: sorted(str(p) for p in (home / "runs").rglob("*") if p.is_file() and "nosuch" in str(p))
     done = typed("reconcile", "shop.thing", "shop.nosuch", DMSCDC_SOURCE_PASSWORD=SECRET)
-    assert done.exit_code == 2 and "no table shop.nosuch in " in done.output and "there are: shop.thing. " in done.output
+    assert done.exit_code == 2 and "no table shop.nosuch in " in done.output and "There are: shop.thing. " in done.output
     assert not kept() and not [line for line in RunLog(home / "runs").newest_first() if line.table == "shop.nosuch"]

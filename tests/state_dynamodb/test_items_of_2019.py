@@ -158,7 +158,7 @@ def test_one_table_serves_many_landings(table):
     there.put_settings(PRODUCT, key=["code"])
     assert (here.get(PRODUCT).key, there.get(PRODUCT).key) == (("id",), ("code",))
     assert [len(state.items()) for state in (here, there)] == [1, 1]
-    with pytest.raises(BadSetting, match="is there twice, other/sampledb/product/ and shop-raw/dms/sampledb/product/"):
+    with pytest.raises(BadSetting, match="has two items, other/sampledb/product/ and shop-raw/dms/sampledb/product/"):
         open_state(f"dynamodb:{table.name}").items()
 
 

@@ -57,7 +57,7 @@ def follow_it(spark, tmp_path, run):  # noqa: F811
 def test_the_key_is_what_records_name_another_one_is_refused_and_a_table_made_again_is_not_mixed_in(follow_it, tmp_path):
     items = [{"id": "1", "custName": name} for name in ("a", "b")]
     kinesis = put(Kinesis(1), *(record("INSERT", key, n, {"n": n}) for n, key in enumerate(items)))
-    with pytest.raises(BadSetting, match="the key of the table of DynamoDB is id,custName, not id. Leave --key out"):
+    with pytest.raises(BadSetting, match="the key of the DynamoDB table is id,custName, not id. Leave --key out"):
         follow_it(kinesis, key=["id"])
     assert follow_it(kinesis).verdict == "ok" and rows_of(tmp_path, "id, custName, n") == [("1", "a", "0"), ("1", "b", "1")]
     put(kinesis, record("INSERT", {"id": "9"}, 5, {"n": 9}), record("MODIFY", items[0], 6, {"n": 7}, {"n": 0}))
@@ -88,7 +88,7 @@ def test_items_from_before_the_stream_are_missed_until_they_are_loaded_beneath_a
 
 def test_a_load_that_cannot_be_read_changes_nothing_and_the_next_command_is_free(follow_it, tmp_path):
     kinesis = put(Kinesis(1), GOOD)
-    with pytest.raises(BadSetting, match="has no files .json.gz or .ion.gz of an export"):
+    with pytest.raises(BadSetting, match="has no files of a DynamoDB export"):
         follow_it(kinesis, key=["id"], load=str(tmp_path / "nothing"))
     with pytest.raises(BadSetting, match="a load needs the key, which DynamoDB does not give: name it, as in --key id"):
         follow_it(kinesis, load=str(tmp_path / "nothing"))
@@ -98,7 +98,7 @@ def test_a_load_that_cannot_be_read_changes_nothing_and_the_next_command_is_free
 @pytest.mark.parametrize("when", [5, 10])
 def test_a_late_beginning_of_an_item_settles_what_was_said_of_it(follow_it, when):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "a"}, 10, {"n": 2}, {"n": 1}))
-    assert "never held (1 item, like id=a)" in follow_it(kinesis).words
+    assert "that the table never had (1 item, like id=a)" in follow_it(kinesis).words
     done = follow_it(put(kinesis, record("INSERT", {"id": "a"}, when, {"n": 1})))
     assert done.verdict == "ok", done.words
 
@@ -138,7 +138,7 @@ def test_an_attribute_that_differs_from_the_key_in_case_alone_does_not_take_its_
 def test_what_an_export_of_before_the_stream_cannot_have_is_said(follow_it, tmp_path):
     kinesis = put(Kinesis(1), record("MODIFY", {"id": "q"}, 10, {"n": 2}, {"n": 1}), record("REMOVE", {"id": "gone"}, 11, None, {"n": 1}))
     done = follow_it(kinesis, key=["id"], load=exported(tmp_path / "export", OLD))
-    assert done.verdict == "attention" and "never held (1 item, like id=q)" in done.words and "does not have them either" in done.words
+    assert done.verdict == "attention" and "that the table never had (1 item, like id=q)" in done.words and "does not have them either" in done.words
 
 
 def test_a_change_that_is_missing_between_two_others_is_said_until_it_comes_or_the_table_is_loaded(follow_it, tmp_path, monkeypatch):
@@ -438,7 +438,7 @@ def test_a_stream_without_images_empties_no_row(follow_it, tmp_path):
 def test_a_first_window_of_another_table_is_not_taken_for_this_one_also_where_only_the_streams_address_names_it(follow_it, tmp_path):
     named = {"tableName": None, "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/supplier/stream/2026-01-01T00:00:00.000"}
     kinesis = put(Kinesis(1), record("INSERT", {"id": "s"}, 1, {"n": 1}, **named))
-    with pytest.raises(BadSetting, match="the stream carries the table supplier; which is shop.customer[?] Say --source-table supplier"):
+    with pytest.raises(BadSetting, match="the stream carries the table supplier; which is shop.customer[?] Give --source-table supplier"):
         follow_it(kinesis)
     put(kinesis, record("INSERT", {"id": "c"}, 2, {"n": 2}, **{**named, "eventSourceARN": named["eventSourceARN"].replace("supplier", "customer")}))
     said: list[str] = []

@@ -343,7 +343,7 @@ def test_records_that_a_producer_packed_into_one_are_read_like_others(run, tmp_p
 def test_of_several_tables_on_a_stream_one_is_named_and_the_others_are_counted(run, tmp_path):
     other = sent("z", 3, 7).replace(b'"dynamodb"', b'"tableName": "supplier", "dynamodb"')
     mine = sent("x", 1, 1).replace(b'"dynamodb"', b'"tableName": "client", "dynamodb"')
-    with pytest.raises(BadSetting, match="the stream carries the tables client, supplier; which is shop.customer. Say --source-table"):
+    with pytest.raises(BadSetting, match="the stream carries the tables client, supplier; which is shop.customer. Give --source-table"):
         told(run, tmp_path, mine, other)
     done, said = told(run, tmp_path, mine, other, source="client")
     assert done.verdict == "ok" and lake(tmp_path) == [("x", "1")] and "2 records of 1 shard, 1 of other tables" in said[0], said
