@@ -49,7 +49,7 @@ class Lake:
         self.transaction_log = self.watched(lambda number: None)
 
     def watched(self, before) -> TransactionLog:
-        return TransactionLog(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item")
+        return TransactionLog(Watched(LogStore(str(self.root)), before), "shop/item", "_dmscdc/shop/item", "shop.item")
 
     def write(self, attempt: str, adds: dict[str, str], removes=(), journal=None, position=""):
         "One writer: read the head, settle, read the table, write aside, commit."

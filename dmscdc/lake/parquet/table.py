@@ -492,7 +492,7 @@ class ParquetTable:
     def __init__(self, lake: str, table: TableRef, target_bytes: int = 64 << 20, folder: str = ""):
         self.table, self.target_bytes, self.inherits = table, target_bytes, bool(folder)
         place = folder or f"{table.schema}/{table.name}"
-        self.transaction_log = TransactionLog(open_store(lake), place, f"_dmscdc/{place}")
+        self.transaction_log = TransactionLog(open_store(lake), place, f"_dmscdc/{place}", table)
         self.location = self.transaction_log.store.path(self.transaction_log.folder)
 
     def head(self) -> Commit | None:

@@ -172,6 +172,7 @@ class TransactionLog:  # a `Log`
     store: AnyLogStore
     folder: str  # below the store's root: what readers list
     meta: str  # below the store's root: holds journal/ and aside/
+    table: TableRef | str = "TABLE"  # for advice; an adopted lake's folder need not be called like it
     last_read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
 
     staging_folder = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
@@ -428,10 +429,9 @@ def files_by_url(log: TransactionLog, entry: Entry) -> dict[str, LakeFile]:
     if missing:
         # If the entry is no longer the head, a newer commit has removed the file.
         if log.newest() == entry.number:
-            table = TableRef(*log.meta.split("/")[-2:])
             raise FilesGone(
                 f"{log.folder}: {missing}, which commit {entry.number} lists, is missing from the lake. "
-                f"Restore it, or: {Advice.RELOAD(table)}"
+                f"Restore it, or: {Advice.RELOAD(log.table)}"
             )
         raise CommitConflict(
             f"{log.folder}: {missing} of commit {entry.number} is gone; the table has moved on, read it again"
