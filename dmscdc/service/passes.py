@@ -316,7 +316,8 @@ def row_after(
         item = state.get(status.table) or status.item
         # The run's record is newer than the status, so the lake is not read again.
         row |= {"position": processed["position"]["after"], "rows": processed["lake"].get("rows")}
-        row["proven"] = proven_words(item.status.get("proof") or {}, processed["commit"])
+        # A job of one's own need not record its commit.
+        row["proven"] = proven_words(item.status.get("proof") or {}, processed.get("commit") or item.commit)
         row["lag"] = lag_of(item.position, time.time())  # the lag now; the run recorded the one at its end
         if outcome.verdict in (*WELL, Verdict.ATTENTION):  # the files that were waiting are in the lake
             row["waiting_since"] = ""

@@ -22,7 +22,7 @@ def test_the_lag_after_a_run_goes_from_the_newest_change_file_in_the_lake_to_the
     item = state.put_settings(table, key="id")  # as it was seen before the run
     state.save_position(table, Position(load=1, last="20260101-100000000.parquet"), commit=1, expected_commit=0)
     run = new_run(datetime(2026, 1, 1, 10, 0, 1, tzinfo=timezone.utc), "3f2a", "process_table", str(table), None, Path(tmp_path))
-    run.records["processed"] = {"commit": 1, "position": {"after": "changes up to 20260101-100000000.parquet"}, "lake": {"rows": 3}, "lag": 2.0}
+    run.records["processed"] = {"position": {"after": "changes up to 20260101-100000000.parquet"}, "lake": {"rows": 3}, "lag": 2.0}
     monkeypatch.setattr(controller.time, "time", lambda: datetime(2026, 1, 1, 10, 12, tzinfo=timezone.utc).timestamp())
     status = row_after(TableStatus(table, "paused", item), Outcome(str(table), "ok", "loaded", run=run), state)
     assert (status["lag"], status["rows"]) == (720.0, 3)
