@@ -198,9 +198,9 @@ def test_a_table_that_cannot_be_planned_is_said_by_a_pass_without_a_server_and_w
     config, lines = read_config(home, landing=str(home / "landing"), lake=str(home / "lake"), quiet_period=0), []
     done = run_pass(config, start=lambda *given, **more: pytest.fail("a server was started"), on_event=lines.append)
     bad = done.tables["shop.bad"]
-    assert (done.verdict, done.exit_code, bad.verdict, bad.run) == ("failed", 1, "failed", None) and bad.words.startswith(f"{entry} is no entry")
-    assert [line for line in lines if f"{entry} is no entry" in line] and not [*Path(config.runs).rglob("*.ipynb")]
-    assert f"{entry} is no entry" in (Path(config.runs) / "index.html").read_text()
+    assert (done.verdict, done.exit_code, bad.verdict, bad.run) == ("failed", 1, "failed", None) and bad.words.startswith(f"{entry} is not an entry")
+    assert [line for line in lines if f"{entry} is not an entry" in line] and not [*Path(config.runs).rglob("*.ipynb")]
+    assert f"{entry} is not an entry" in (Path(config.runs) / "index.html").read_text()
 
 
 LEASES = [
@@ -325,7 +325,7 @@ def test_a_damaged_journal_entry_is_said_with_its_path_and_is_the_trouble_of_its
     found = looks(home)
     assert found["shop.good"].plan.kind == "initial" and f"{entry} is not an entry of a transaction log of dmscdc" in found["shop.bad"].problem
     done = process_table("shop.bad", str(home / "landing"), str(home / "lake"), f"sqlite:{home / 'state.db'}", quiet_period=0)
-    assert (done.verdict, f"{entry} is no entry" in done.words) == ("failed", True) and entry.read_bytes() == content
+    assert (done.verdict, f"{entry} is not an entry" in done.words) == ("failed", True) and entry.read_bytes() == content
 
 
 @pytest.mark.parametrize("words", [("plan",), ("status",), ("table", "list"), ("table", "set", "shop.good", "--key", "id"), ("table", "rebuild")])
