@@ -136,7 +136,7 @@ def test_what_a_lake_that_lies_elsewhere_advises_works_where_it_is_typed(tmp_pat
     assert lake["ware"].plan().startswith("shop.ware: initial load (1 file, ")
     with pytest.raises(ConfigError, match="give landing=… and lake=…"):
         dmscdc.open(".")
-    with pytest.raises(BadSetting, match="there is no alarm Bad|alarms are Failed"):
+    with pytest.raises(BadSetting, match="there is no alarm 'Bad'; alarms are Failed"):
         lake.alarms("Bad")
 
 

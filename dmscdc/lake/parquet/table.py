@@ -468,7 +468,7 @@ def _check_number(table: ParquetTable, number: int) -> None:
     if not 1 <= number <= newest:
         raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
 
-
+# %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5bab2
 def _commit_at(table: ParquetTable, number: int) -> Commit:
     "A commit by its number. Raises `LookupError`."
     _check_number(table, number)

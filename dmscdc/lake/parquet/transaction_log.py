@@ -267,7 +267,7 @@ def _orphans(names: Iterable[str], entry: Entry) -> list[str]:
     # Files of a larger number may belong to newer commits, if this process was suspended since it read the head.
     return [name for name in names if 0 < (commit_number(name) or 0) <= entry.number and name not in listed]
 
-
+# %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-0b2
 def _remove_orphans(log: TransactionLog, entry: Entry) -> list[str]:  # names that were in the folder
     "Deletes our orphans."
     names = _below(log.store, log.folder)
