@@ -36,7 +36,7 @@ def other_delimiter(
         if len(counts) == 1 and counts.pop() in fits:
             return (
                 f". Its rows are one field each; divided at {delimiter!r} they fit: "
-                f"{Advice.SET(table, '--csv')} delimiter={as_typed}"
+                f"{Advice.SET(table, f'--csv delimiter={as_typed}')}"
             )
     return ""
 
@@ -167,7 +167,7 @@ def no_layout(
     since = f" --since {path.rpartition('/')[2]}" if is_change else ""
     counts = {len(layout) for layout in layouts(options, version.columns, is_change)}
     return Unreadable(
-        f"{words} If its columns are others: {Advice.COLUMNS(table, '--ddl FILE')}{since}. If rules of "
+        f"{words} If its columns are others: {Advice.COLUMNS(table, f'--ddl FILE{since}')}. If rules of "
         f"the task add columns behind those of the source (now: {added_columns}): "
         f"{Advice.SET(table, '--csv more=A,B')}{other_delimiter(table, rows, counts)}"
     )
@@ -178,6 +178,6 @@ def two_layouts(table: str, path: str, fitting: Sequence[Schema]) -> Unreadable:
     names = " or ".join(",".join(column.name for column in layout) for layout in fitting)
     return Unreadable(
         f"the fields of {path} may be {names}; both fit, so neither is taken. Say which columns rules of the "
-        f"task add: {Advice.SET(table, '--csv')} more=A,B, or --csv more= for none; or let its endpoint "
-        "write headers (AddColumnName=true)"
+        f"task add: {Advice.SET(table, '--csv more=A,B')}, or, if they add none: {Advice.SET(table, '--csv more=')}; "
+        "or let its endpoint write headers (AddColumnName=true)"
     )

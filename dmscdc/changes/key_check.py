@@ -25,7 +25,7 @@ from dmscdc.changes.partition_runners import (
 from .read import ChangeFiles, quoted, read_changes
 from .schema import FILE, ROW, Column, Footer, Schema, check_rows, lake_arrow_type, open_raw, read_raw
 from ..errors import OutOfMemory, Refused, Unreadable
-from ..landing.advice import Advice
+from ..landing.advice import set_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -230,8 +230,7 @@ def _refuse_null(table: str, frame: DataFrame, keys: Sequence[str], number: int)
     rows = "such row" if number == 1 else "such rows"
     raise Refused(
         f"{table}: row {row[ROW] + 1:,} of {row[FILE]}: key column {key} is null. {number:,} {rows} "
-        "in this load; nothing was loaded. Set another key: "
-        f"{Advice.SET(table, '--key …')}, or --insert-only",
+        f"in this load; nothing was loaded. Set another key: {set_key(table)}",
         number,
     )
 
@@ -252,6 +251,5 @@ def _refuse_twice(table: str, frame: DataFrame, keys: Sequence[str]) -> None:
     raise Refused(
         f"{table}: the key {','.join(keys)} was expected to identify a row, but {value} stands in {row[_COUNT]} "
         f"rows of the load, row {number + 1:,} of {path} and row {last_number + 1:,} of {last_path} "
-        "among them; nothing was loaded. Set another key: "
-        f"{Advice.SET(table, '--key …')}, or --insert-only"
+        f"among them; nothing was loaded. Set another key: {set_key(table)}"
     )

@@ -210,7 +210,7 @@ def note_aside(
         return (
             f"updates and deletes that were not applied, because the table has no key: {aside_words(by_path)} "
             f"({example}{', …' * (len(by_path) > 1)}). To see them: {Advice.QUARANTINE_SHOW(table)}. If "
-            f"columns identify its rows: {Advice.SET(table, '--key …')}, then "
+            f"columns identify its rows: {Advice.SET(table, '--key COLUMNS')}, then "
             f"{Advice.RELOAD(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
         )
     return (

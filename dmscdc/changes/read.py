@@ -605,7 +605,7 @@ def check_key(
         if name not in names:
             raise Refused(
                 f"{table}: the key column {name} was expected, its files carry {', '.join(names)}. "
-                f"Set the key: {Advice.SET(table, '--key …')}"
+                f"Set the key: {Advice.SET(table, '--key COLUMNS')}"
             )
         for footer in footers:
             if name not in [column.name for column in footer.schema]:

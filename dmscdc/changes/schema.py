@@ -833,7 +833,7 @@ def _check_op_name(table: str, schema: Schema, op_column: str) -> None:
             raise Refused(
                 f"{table}: its column {name} has the name of {op_column}, our column for the operation, or differs "
                 "from it only in the case of letters. Spark, Athena and others could not read such a table. Give ours "
-                f"another name, or leave it out (none): {Advice.SET(table, '--op-column')} {free}"
+                f"another name, or leave it out (none): {Advice.SET(table, f'--op-column {free}')}"
             )
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #feb2b6ad

@@ -34,7 +34,7 @@ from dmscdc.cli.options import (
     with_config,
 )
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable, Verdict
-from ..landing.advice import Advice
+from ..landing.advice import Advice, set_key
 from ..landing.files import RawFile, TableRef, change_order, for_shell
 from ..load.arrivals import count
 from ..service.config import Config, absolute
@@ -335,7 +335,7 @@ def question_of(
         check_known(config, ref)
     known = item or TableItem(ref)
     if not head and not (known.key or known.insert_only):
-        raise UnknownTable(f"{ref} has no key yet: {Advice.SET(ref, '--key …')} (or --insert-only)")
+        raise UnknownTable(f"{ref} has no key yet. Set one: {set_key(ref)}")
     how = read_how(config, known, head)
     # The lake's rows have the key of their commit, even if the setting has changed since.
     return TableQuestion(ref, head.key if head else known.key, lake, head, config.landing, how, item)

@@ -182,7 +182,7 @@ def check_operations(evidence: Evidence) -> Iterator[Finding]:
         changes = "1 update or delete" if lies == 1 else f"{lies:,} updates and deletes"
         what = f"{changes} in its change files, and it has no key"
         why = "Without a key they are quarantined, and the table keeps the rows that they changed"
-        mend = f"{Advice.SET(evidence.name, '--key …')}, if columns identify its rows; else a rule of the task"
+        mend = f"{Advice.SET(evidence.name, '--key COLUMNS')}, if columns identify its rows; else a rule of the task"
         yield Finding("warning", evidence.name, what, why, f"{mend}, add-before-image-columns with column-filter all")
     # Nothing in the files says that deletes are left out; many changes without one are a hint.
     elif counts.total() >= _MANY and not counts["D"] and not evidence.item.insert_only:
@@ -208,7 +208,8 @@ def _emptied(evidence: Evidence, rows: list[str]) -> Finding:
     what = f"{some(rows)} says TRUNCATE ({OP} T)"
     if evidence.item.when_gone == "empty":
         return Finding("note", evidence.name, what, "The table loses its rows there", "")
-    mend = f"{Advice.SET(evidence.name)} --when-gone empty, or, if the rows of before shall stay, --bad-rows aside"
+    empties, keeps = (Advice.SET(evidence.name, options) for options in ("--when-gone empty", "--bad-rows aside"))
+    mend = f"{empties}; or, to keep the rows from before it: {keeps}"
     return Finding("error", evidence.name, what, "Its batch is refused until somebody says what it means", mend)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #without-operation

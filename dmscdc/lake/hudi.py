@@ -22,6 +22,7 @@ from .outcome import GONE, MergeSource, changed
 from .parquet.transaction_log import name_prefix
 from .table import Commit, Transaction, frame_as_stored, stored_columns
 from ..landing.advice import Advice
+from ..landing.files import for_shell
 from ..storage.filesystem import spark_url
 
 if TYPE_CHECKING:
@@ -116,9 +117,10 @@ class HudiTable(OpenTable):
         super().check_layout(transaction)
         types = _types_of(transaction)
         if times := [name for name in transaction.partition if types.get(name) == "timestamp"]:
+            options = f"--partition {for_shell(f'date({times[0]})')}"
             raise Refused(
                 f"{self.table}: Hudi keeps only the milliseconds of a time that lays out a table (column {times[0]}). "
-                f"Lay it out by its day: {Advice.SET(self.table, '--partition')} 'date({times[0]})'"
+                f"Lay it out by its day: {Advice.SET(self.table, options)}"
             )
 
     def _holder(self) -> str:

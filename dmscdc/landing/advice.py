@@ -14,7 +14,7 @@ from ..errors import Word
 from .files import TableRef, for_shell
 
 # %% auto #0
-__all__ = ['Advice', 'in_python', 'option']
+__all__ = ['Advice', 'in_python', 'option', 'set_key']
 
 # %% ../../notebooks/02_landing/07_advice.ipynb #ad710006
 _IN_PYTHON: ContextVar[str | None] = ContextVar("in_python", default=None)  # flags of the lake; None: in a shell
@@ -99,3 +99,8 @@ def option(
 ) -> str:
     "A setting as it is given: `--quiet-period` in a shell, `quiet_period=…` in Python."
     return f"--{name.replace('_', '-')}" if _IN_PYTHON.get() is None else f"{name}=…"
+
+# %% ../../notebooks/02_landing/07_advice.ipynb #ad710022
+def set_key(table: TableRef | str = "TABLE") -> str:
+    "How a table gets its key, or works without one."
+    return f"{Advice.SET(table, '--key COLUMNS')}; if its rows never change: {Advice.SET(table, '--insert-only')}"

@@ -47,7 +47,7 @@ def check_columns(
 def _check_partition(context: TableContext, schema: Schema, column: str) -> None:
     "A partition column is one of the table, and can name folders where the lake has them. Raises `Refused`."
     types = {known_column.name: known_column.type for known_column in schema}
-    advice = f"Set another: {Advice.SET(context.table, '--partition …')}"
+    advice = f"Set another: {Advice.SET(context.table, '--partition COLUMNS')}"
     if column not in types:
         carried = ", ".join(types)
         raise Refused(
@@ -105,7 +105,7 @@ def refuse_unfit(context: TableContext, unfit: UnfitText) -> None:
     raise Refused(
         f"{context.table}: row {unfit.row + 1:,} of {unfit.path}: partition column {unfit.column} "
         f"{_reason_unfit(unfit.value)}. Nothing was applied. Lay the table out by other columns: "
-        f"{Advice.SET(context.table, '--partition …')}, "
+        f"{Advice.SET(context.table, '--partition COLUMNS')}, "
         f"then {Advice.RELOAD(context.table)}"
     )
 

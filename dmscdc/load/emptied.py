@@ -15,7 +15,7 @@ from ..changes.stage import Batch
 from ..errors import Refused
 from ..lake.table import Commit, CommitMetrics, PendingCommit, Transaction
 from ..landing.advice import Advice
-from ..landing.files import RawFile, change_order, for_shell
+from ..landing.files import RawFile, change_order
 from .arrivals import Plan, advance, count, some
 from .batch import RawRow
 from .results import LoadResult, OpenSession, StagedLoad, TableContext
@@ -134,8 +134,8 @@ def _check_truncate(context: TableContext, before: Position, file: RawFile, row:
     if before.base_files and file.time < min(load_file.time for load_file in before.base_files):
         raise Refused(
             f"{context.table}: {place}, and the file was put before "
-            "the load: nothing was applied. If the load was read after it, leave out the files from before: dmscdc "
-            f"table rewind {for_shell(context.table)} --reload --supersede. If another task was reading the load then, "
+            "the load: nothing was applied. If the load was read after it, leave out the files from before: "
+            f"{Advice.RELOAD_SUPERSEDE(context.table)}. If another task was reading the load then, "
             "which of its rows are older is unknown: let DMS load the table again"
         )
     if not context.key and file.order <= change_order(before.last):

@@ -28,7 +28,7 @@ from ..changes.stage import Batch, batch_frame
 from ..errors import Refused
 from ..lake.table import Commit
 from ..landing.advice import Advice
-from ..landing.files import RawFile, for_shell
+from ..landing.files import RawFile
 from .arrivals import count, some
 from .batch import RawRow, applied_changes, first_load_url, rows_by_file
 from .results import TableContext
@@ -194,9 +194,8 @@ def note_repeated(context: TableContext, rows: int) -> list[str]:
     are = "is" if rows == 1 else "are"
     return [
         f"{count(rows, 'inserted row')} {are} equal to rows of the load, in files closed until 15 minutes after it: "
-        f"probably they were in the table when it was read, and are in both. They are kept. To leave them out: dmscdc "
-        f"table set {for_shell(context.table)} --duplicates drop, then "
-        f"{Advice.RELOAD(context.table)}"
+        "probably they were in the table when it was read, and are in both. They are kept. To leave them out: "
+        f"{Advice.SET(context.table, '--duplicates drop')}, then {Advice.RELOAD(context.table)}"
     ]
 
 # %% ../../notebooks/08_load/09_keyless.ipynb #97baf449
@@ -277,7 +276,7 @@ def note_left_out(context: TableContext, left_out: LeftOut) -> str:
         f"{context.table} has no key: {count_words} not applied, the first is row {(first_row.row or 0) + 1:,} of "
         f"{first_row.path}. All of "
         f"them: `{Advice.QUARANTINE_SHOW(context.table)}`. If columns identify its rows, set them: "
-        f"`{Advice.SET(context.table, '--key …')}`, then reload: "
+        f"`{Advice.SET(context.table, '--key COLUMNS')}`, then reload: "
         f"`{Advice.RELOAD(context.table)}`. If none do, let the task write before images of all "
         f"columns (add-before-image-columns, column-filter all) and reload: each update or delete then takes a row "
         f"that is equal. To go on without them: `{Advice.QUARANTINE_DROP(context.table)}`"

@@ -84,7 +84,7 @@ _ROW = 100  # bytes that a row may take, by which plain Parquet chooses the numb
 def _check(item: TableItem, format: str, head: Commit | None) -> Commit:
     "The newest commit. Raises `Refused` for a table that cannot be moved."
     if head is None:
-        raise Refused(f"{item.table} holds nothing yet: {Advice.SET(item.table, '--format')} {format}")
+        raise Refused(f"{item.table} holds nothing yet: {Advice.SET(item.table, f'--format {format}')}")
     if head.number != item.commit:
         command = f"{Advice.PASS_ONLY(item.table)}"
         raise Refused(f"{item.table}: lake and state do not agree. Bring them together: {command}")

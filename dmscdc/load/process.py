@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..landing.advice import Advice
+from ..landing.advice import Advice, set_key
 from ..state.position import Instruct
 
 # %% auto #0
@@ -122,10 +122,7 @@ def check_ready(item: TableItem) -> None:
         return
     if item.key or item.insert_only:
         raise Refused(f"{item.table} is paused: {Advice.SET(item.table, '--active')}")
-    raise Refused(
-        f"{item.table}: no key is set, so nothing can be applied. "
-        f"Set one: {Advice.SET(item.table, '--key …')}, or --insert-only"
-    )
+    raise Refused(f"{item.table}: no key is set, so nothing can be applied. Set one: {set_key(item.table)}")
 
 # %% ../../notebooks/08_load/20_process.ipynb #7c1de0a4
 def _overtaken(

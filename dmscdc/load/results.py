@@ -524,7 +524,7 @@ def coarser(table: TableRef) -> str:
     "The commands that give a table a coarser partition."
     return (
         "Lay the table out by columns with fewer values, or by none (''): "
-        f"{Advice.SET(table, '--partition …')}, "
+        f"{Advice.SET(table, '--partition COLUMNS')}, "
         f"then {Advice.RELOAD(table)}"
     )
 

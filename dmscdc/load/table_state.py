@@ -85,7 +85,7 @@ def lost_since(
     elif head:
         finding = f"stands at commit {head.number}, {Position.from_json(head.position)}"
     if written_format := head is None and _written_as(item, lake, catalog):
-        set_back = f"set it back: `{Advice.SET(item.table, '--format')} {written_format}`"
+        set_back = f"set it back: `{Advice.SET(item.table, f'--format {written_format}')}`"
         written = f"its format is set to {item.format}, its lake was written as {written_format}. Nothing is touched"
         return f"{written}; {set_back}; or {_ways_on(item, None)}"
     remembered = f"the state remembers commit {item.commit} ({item.position}), but the lake {lake.location} {finding}"

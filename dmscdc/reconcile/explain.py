@@ -299,11 +299,10 @@ def likely_cause(
     lost -= held
     if differ and lost and all(set(columns) & lost for columns in differ):
         names = ",".join(sorted(lost))
+        options = f"--unavailable {for_shell(f'keep:{names}')}"
         return (
             f"{names}: null in the lake where the source has a value, as DMS writes for values that the source's "
-            f"log did not have. If so: `{Advice.SET(table, '--unavailable')} "
-            f"{for_shell(f'keep:{names}')}`, then "
-            f"`{Advice.RELOAD_KEEP(table)}`"
+            f"log did not have. If so: `{Advice.SET(table, options)}`, then `{Advice.RELOAD_KEEP(table)}`"
         )
     return ""
 
@@ -330,7 +329,7 @@ def judge(
         return Verdict.OK, f"{rows}. All differences are {waits}{note}"
     reason = f"different ({decided})" if decided else "not explained by a change that waits"
     if done.counts and without_key:
-        reason += f"{_LEFT_OUT} {Advice.SET(without_key, '--key …')} and {Advice.RELOAD(without_key)}"
+        reason += f"{_LEFT_OUT} {Advice.SET(without_key, '--key COLUMNS')} and {Advice.RELOAD(without_key)}"
     differ = f"{_counted(done, False) or 'the totals differ, and no row was found that does'}, {reason}"
     cause = likely_cause(done, table) if table else ""
     differ += f". Likely: {cause}" if cause else ""

@@ -106,7 +106,7 @@ def load_scd2(
     item = state.get(table)
     name = type2_table(table)
     if item is None or not item.key:
-        way = f"{Advice.SET(table, '--key …')}"
+        way = f"{Advice.SET(table, '--key COLUMNS')}"
         raise UnknownTable(f"{table}: versions need a key, and none is set: {way}")
     check_free(name, landing, state.get(name))
     mirror = open_lake(item, lake, catalog).head()

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from ..errors import BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTable
-from ..landing.advice import Advice
+from ..landing.advice import Advice, set_key
 from ..landing.files import TableRef, change_order
 from ..landing.partition_transforms import entries
 from .position import Instruct, Position, Reload, check_instruction, fit_window
@@ -449,7 +449,7 @@ def with_settings(
             raise BadSetting(f"{item.table}: {words}, not {value!r}")
     _check_op_column(result)
     if settings.get("active") and not (result.key or result.insert_only):
-        raise BadSetting(f"{item.table}: an active table has a key, --key …, or takes inserts only, --insert-only")
+        raise BadSetting(f"{item.table}: an active table needs a key. Set one: {set_key(item.table)}")
     if not (result.key or result.insert_only):
         return replace(result, active=False)  # its key was taken away: it waits for another
     # A new table only waits for its key; one that a person has paused stays paused when its key changes.
@@ -632,5 +632,5 @@ def known_item(table: TableRef, item: TableItem | None, create: bool) -> TableIt
     "The item that was found, or a new one. Raises `UnknownTable`."
     # A misspelt name must not make an item.
     if item is None and not create:
-        raise UnknownTable(f"{table} is not known here: {Advice.SET(table, '--key …')} (or --insert-only)")
+        raise UnknownTable(f"{table} is not known here. To add it: {set_key(table)}")
     return item or TableItem(table)

@@ -74,7 +74,7 @@ def _usable(
         elif not isinstance(error, (sqlite3.OperationalError, OSError)):
             message = (
                 f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, "
-                f"{Advice.SET(options='--key …')}; the positions come back from the lake by {Advice.REBUILD_ALL()}"
+                f"{Advice.SET(options='--key COLUMNS')}; the positions come back from the lake by {Advice.REBUILD_ALL()}"
             )
         raise StateUnusable(message) from error
 
@@ -282,7 +282,7 @@ class _NoState(State):
 
     def __init__(self, address: str):
         self.address = address
-        command = Advice.SET(options="--key …")
+        command = Advice.SET(options="--key COLUMNS")
         self.message = (
             f"there is no state {address} yet: {command} makes it, unless it lies elsewhere: then give --state"
         )

@@ -58,7 +58,7 @@ def _item_of(state: str, landing: str, table: TableRef, key: Sequence[str], part
     "The table's settings as they are. Raises `BadSetting` where others were asked for."
     item = open_state(state, landing).get(table) or TableItem(table)
     if key and item.key and set(key) != set(item.key):
-        way = f"{Advice.SET(table, '--key')} {for_shell(','.join(key))}"
+        way = Advice.SET(table, f"--key {for_shell(','.join(key))}")
         raise BadSetting(f"{table}: its key is {','.join(item.key)}, not {','.join(key)}. Leave --key out, or: {way}")
     if item.key and partition and item.partition != tuple(entries(partition)):
         words = ",".join(item.partition) or "none"

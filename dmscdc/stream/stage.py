@@ -215,9 +215,7 @@ def _key_of(changes: Sequence[Change], table: TableRef, declared: Sequence[str])
     names = ",".join(recorded)
     raise BadSetting(
         f"{table}: its records say that the key of the DynamoDB table is {names}, not {','.join(declared)}. Leave "
-        "--key "
-        "out; "
-        f"or, where it was set before: {Advice.SET(table, '--key')} {for_shell(names)}"
+        f"--key out; or, where it was set before: {Advice.SET(table, f'--key {for_shell(names)}')}"
     )
 
 # %% ../../notebooks/15_stream/05_stage.ipynb #fe33dde9

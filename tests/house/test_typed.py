@@ -154,8 +154,14 @@ def test_the_environment_holds_nothing_but_what_the_wheel_asks_for(clone):
 
 def test_the_demo_and_its_status(told):
     assert "To go on: cd demo && dmscdc status" in told
-    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    shown, session = re.findall(r"```text\n(.*?)```", README, re.DOTALL)  # in README.md, and on the page of a row's way
     assert shown.splitlines() == [re.sub(r"^\S+Z +", "", line) for line in told.splitlines() if "equal, " in line or line.startswith("The front")]
+    assert not set(without_varying(session)) - set(without_varying(told)), told
+
+
+def without_varying(session: str) -> list[str]:
+    "The lines of a session without times, sizes, and where it happened."
+    return [re.sub(r"^\S+Z +|\S+(?=demo/)|[\d-]+(?=\.parquet)|[\d,]+(?= bytes)", "", line.strip()) for line in session.splitlines()]
 
 
 def test_the_lines_of_python_are_answered(readme):

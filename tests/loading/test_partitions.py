@@ -266,7 +266,7 @@ def test_many_small_files_are_said_by_the_load_that_writes_them_and_by_every_pla
     done = w.go()
     said = "the partition guest makes many small files: 110 files in 110 folders, 2.0 rows a file on average"
     assert (done.verdict, len(w.files())) == ("attention", 110) and said in done.words and said in done.notes[0]
-    assert "dmscdc table set shop.item --partition …, then dmscdc table rewind shop.item --reload" in done.words
+    assert "dmscdc table set shop.item --partition COLUMNS, then dmscdc table rewind shop.item --reload" in done.words
     idle = w.idle()
     assert (idle.verdict, idle.notes) == ("nothing", ()) and said in idle.plan["sentence"]
     w.changes(1, [("U", 1, "guest 2")])

@@ -386,7 +386,7 @@ def test_a_partition_of_many_values_is_warned_of_where_it_is_set(tmp_path):
     write_load(tmp_path / "landing", "shop.sale", [(i, "guest 1") for i in range(300, 600)], SCHEMA, 2)
     code, said = dmscdc(tmp_path, "table", "set", "shop.sale", "--key", "id", "--partition", "id")
     assert code == 0 and "partition id, " in said and "LOAD00000002.parquet alone has rows for 300 folders" in said
-    assert "dmscdc table set shop.sale --partition …, then dmscdc table rewind shop.sale --reload" in said
+    assert "dmscdc table set shop.sale --partition COLUMNS, then dmscdc table rewind shop.sale --reload" in said
     per = float(said.split(" folders, about ")[1].split(" rows")[0])
     assert 2.0 <= per <= 3.5, "600 rows of both files by 300 values, guessed from the sizes of the files"
     for partition in ("name", ""):

@@ -65,7 +65,7 @@ def test_changes_left_out_are_counted_and_both_commands_are_named(number, words)
     assert said.startswith(f"shop.t has no key: {words} not applied, the first is row 2 of {first.path}. ")
     assert all(
         f"`dmscdc {way}" in said
-        for way in ("quarantine show shop.t`", "table set shop.t --key …`", "table rewind shop.t --reload`", "quarantine drop shop.t`")
+        for way in ("quarantine show shop.t`", "table set shop.t --key COLUMNS`", "table rewind shop.t --reload`", "quarantine drop shop.t`")
     )
 
 

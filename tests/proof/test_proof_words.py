@@ -24,7 +24,7 @@ def test_a_table_without_a_key_is_told_that_landed_changes_were_left_out_and_the
         verdict == "attention"
         and "not explained by a change that waits; the table has no key, so updates and deletes that landed were left out" in words
     )
-    assert "dmscdc table set 'my shop.item' --key … and dmscdc table rewind 'my shop.item' --reload" in words
+    assert "dmscdc table set 'my shop.item' --key COLUMNS and dmscdc table rewind 'my shop.item' --reload" in words
 
 
 def test_a_table_with_a_key_is_told_nothing_of_changes_left_out():

@@ -264,10 +264,10 @@ def check_folders(
         folder_columns = [unquote(folder.partition("=")[0]) for folder in name.split("/")[:-1]]
         if folder_columns != list(partition):
             actual, expected = (",".join(columns) or "none" for columns in (folder_columns, partition))
+            options = f"--partition {for_shell(','.join(folder_columns))}"
             raise Refused(
                 f"{table}: the partition is set to {expected}, but {name} of the lake lies in folders of {actual}. "
-                "Set it as the lake has it: "
-                f"{Advice.SET(table, '--partition')} {for_shell(','.join(folder_columns))}"
+                f"Set it as the lake has it: {Advice.SET(table, options)}"
             )
 
 # %% ../../../notebooks/07_lake/02_parquet/03_copy.ipynb #8a517b45
