@@ -11,11 +11,11 @@ from typing import Any
 from ..changes.read import check_key
 from ..changes.schema import Footer, Schema, evolve, read_footers
 from ..errors import Refused
-from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
+from ..lake.table import CommitMetrics, Transaction
 from ..landing.advice import Advice
 from ..landing.files import RawFile, change_order
 from .arrivals import Plan, count
-from .results import LoadResult, OpenSession, StagedLoad, TableContext
+from .results import LoadResult, StagedLoad, Step, TableContext
 from ..state.position import Instruct, Position
 
 # %% auto #0
@@ -66,19 +66,19 @@ def adopted_schema(context: TableContext, plan: Plan, footers: list[Footer]) -> 
     return schema
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #adf0dbaa
-def prepare_adoption(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_adoption(step: Step) -> StagedLoad:
     "The lake of the 2019 solution becomes the table's first commit, at the position before. Raises `Refused`."
-    clock = Stopwatch()
+    context, clock = step.context, step.clock
     try:
         with clock.step("footers"):
             # Before the first entry of our log the folder is theirs, after it ours, whatever crashes in between.
             files = context.lake.to_migrate(context.partition)
-        schema = adopted_schema(context, plan, list(files.footers))
-        position = (plan.before or Position()).to_commit()
+        schema = adopted_schema(context, step.plan, list(files.footers))
+        position = (step.plan.before or Position()).to_commit()
         transaction = Transaction(
             None, position, context.run, schema, context.key, context.partition, op_column=context.op_column
         )
-        pending = context.lake.migrate(spark(), files, transaction)
+        pending = context.lake.migrate(step.open_spark(), files, transaction)
     except Refused as error:
         advice = f"`{Advice.RELOAD_KEEP(context.table)}` loads the table again instead"
         raise Refused(f"the lake of the 2019 solution cannot be taken over: {error}. {advice}", error.rows) from error

@@ -13,16 +13,16 @@ from ..changes.difference import Difference, stage_difference
 from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles
 from ..changes.schema import Schema
-from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
+from ..lake.table import Commit, CommitMetrics, Transaction
 from .arrivals import Plan
 from .columns import replaced_columns
 from .raw_files import report_files
-from .results import NAMED, LoadResult, StagedLoad, TableContext, note_too_fine
+from .results import NAMED, LoadResult, StagedLoad, Step, TableContext, note_too_fine
 from ..state.position import Position, reload_name
 from ..storage.filesystem import new_fs_and_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 # %% auto #0
 __all__ = ['takes_difference', 'compare_with_table', 'pending_difference']
@@ -41,40 +41,36 @@ def takes_difference(context: TableContext, plan: Plan, head: Commit | None, sch
 
 # %% ../../notebooks/08_load/06_difference.ipynb #d3201c34
 def compare_with_table(
-    spark: SparkSession,
-    context: TableContext,
-    plan: Plan,
+    step: Step,
     transaction: Transaction,
     load: ChangeFiles,
     rows: DataFrame,  # of the load, as the lake keeps them
 ) -> Difference:
     "The load against the table, written down for those who follow the table."
-    assert transaction.base  # only a table that holds rows is compared: see `takes_difference`
-    name = reload_name(Position.from_json(transaction.base.position), plan.load)
+    context = step.context
+    name = reload_name(step.before, step.plan.load)
     fs, path = new_fs_and_path(context.reloads)
     fs.delete_dir_contents(path, missing_dir_ok=True)  # of the load before, whose files are overwritten
     # A reader at exactly the table's position continues from these pairs, instead of starting again.
     pairs = f"{context.reloads}/{name}" if name else ""
     url = f"{context.lake.staging_dir(transaction)}/staged"
-    return stage_difference(spark, context.lake.read(spark), rows, context.key, load.schema, url, pairs)
+    return stage_difference(step.spark, context.lake.read(step.spark), rows, context.key, load.schema, url, pairs)
 
 # %% ../../notebooks/08_load/06_difference.ipynb #c7a8bbd0
 def pending_difference(
-    spark: SparkSession,
-    context: TableContext,
-    plan: Plan,
+    step: Step,
     transaction: Transaction,
     load: ChangeFiles,
     difference: Difference,
     quarantined: Sequence[SetAside],  # rows of the load that cannot be applied
     note: str,  # what a person must know of them
-    clock: Stopwatch,
 ) -> StagedLoad:
     "The difference as a batch, or only the position where there is none."
+    context, files = step.context, step.plan.load
     if difference.batch.counts.keys:
-        pending = context.lake.apply(spark, difference.batch, transaction)
+        pending = context.lake.apply(step.spark, difference.batch, transaction)
     else:
-        pending = context.lake.commit_position(transaction, lambda: spark)
+        pending = context.lake.commit_position(transaction, step.open_spark)
     rows = load.rows - len(quarantined)
     # The lake is given only rows that differ; the others are counted here.
     unchanged = rows - difference.inserted - difference.updated
@@ -82,11 +78,11 @@ def pending_difference(
     def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(
             replace(written, unchanged=written.unchanged + unchanged),  # the lake was given only what differs
-            files=report_files(plan.load, load.footers, {file.path: "load" for file in plan.load}),
+            files=report_files(files, load.footers, {file.path: "load" for file in files}),
             read=load.rows,
             keys=rows + difference.deleted,  # no row of the load names those
             notes=tuple(filter(None, [note, note_too_fine(context.table, written.commit)])),
-            seconds={**clock.seconds, **written.seconds},
+            seconds={**step.clock.seconds, **written.seconds},
             aside=len(quarantined),
             not_applied=tuple(quarantined[:NAMED]),
         )

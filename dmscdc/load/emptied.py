@@ -13,12 +13,12 @@ from ..changes.read import NAME, ChangeFiles, digits_in, proves, read_changes, s
 from ..changes.schema import FILE, OP, OURS, ROW, ddl
 from ..changes.stage import Batch
 from ..errors import Refused
-from ..lake.table import Commit, CommitMetrics, PendingCommit, Transaction
+from ..lake.table import CommitMetrics, PendingCommit, Transaction
 from ..landing.advice import Advice
 from ..landing.files import RawFile, change_order
-from .arrivals import Plan, advance, count, some
+from .arrivals import advance, count, some
 from .batch import RawRow
-from .results import LoadResult, OpenSession, StagedLoad, TableContext
+from .results import LoadResult, StagedLoad, Step, TableContext
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -118,13 +118,14 @@ def from_before_emptied(
     return [RawRow(row[FILE], row[ROW]) for row in rows.where(is_old).select(FILE, ROW).distinct().collect()]
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #ca032115
-def emptied_table(spark: OpenSession, context: TableContext, head: Commit, position: Position) -> PendingCommit:
+def emptied_table(step: Step, position: Position) -> PendingCommit:
     "The table without rows, with the columns that it has."
+    context, head = step.context, step.base
     transaction = Transaction(head, position.to_commit(), context.run, head.schema, context.key, head.partition)
     if not head.rows:
-        return context.lake.commit_position(transaction, spark)
-    empty = spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
-    return context.lake.replace(spark(), empty, transaction, 0, 0)
+        return context.lake.commit_position(transaction, step.open_spark)
+    empty = step.open_spark().createDataFrame([], ddl((OURS[0], *head.schema, *OURS[1:])))
+    return context.lake.replace(step.spark, empty, transaction, 0, 0)
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #6d61494e
 def _check_truncate(context: TableContext, before: Position, file: RawFile, row: int) -> None:
@@ -164,10 +165,7 @@ def _position_on(emptied: Truncations, before: Position, after: Position) -> Pos
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #997f7f5f
 def prepare_truncated(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     files: Sequence[RawFile],  # of the batch, in order
     emptied: Truncations,
 ) -> StagedLoad:
@@ -175,13 +173,12 @@ def prepare_truncated(
     assert emptied.last  # a batch without a TRUNCATE that counts is applied, and does not come here
     path, row = emptied.last
     file = next(batch_file for batch_file in files if batch_file.path == path)
-    before = Position.from_json(head.position)
-    _check_truncate(context, before, file, row)
-    position = _position_on(emptied, before, plan.after)
+    _check_truncate(step.context, step.before, file, row)
+    position = _position_on(emptied, step.before, step.plan.after)
     # Changes before the TRUNCATE do not count any more. What comes after it is a batch of its own.
     later_files = tuple(batch_file for batch_file in files if batch_file.order >= file.order)
     later_plan = replace(
-        plan,
+        step.plan,
         before=position,
         load_number=position.load,
         after=advance(position, later_files),
@@ -190,18 +187,19 @@ def prepare_truncated(
         reapplied=(),
     )
     needless = [
-        batch_file for batch_file in files if batch_file.order < file.order and batch_file not in plan.reapplied
+        batch_file for batch_file in files if batch_file.order < file.order and batch_file not in step.plan.reapplied
     ]
-    message = f"{count(head.rows, 'row')} removed: row {row + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
+    rows = step.base.rows
+    message = f"{count(rows, 'row')} removed: row {row + 1:,} of {file.path} says TRUNCATE (--when-gone empty)"
     if needless:
         message = f"{message}; {count(len(needless))} before it not needed ({some(needless)})"
-    notes = (_note_disorder(context, file, row),) if emptied.disorder else ()
+    notes = (_note_disorder(step.context, file, row),) if emptied.disorder else ()
 
     def result(written: CommitMetrics) -> LoadResult:
-        removed = replace(written, deleted=head.rows)
-        return LoadResult(removed, keys=head.rows, message=message, notes=notes, doubts=notes, emptied=head.rows)
+        removed = replace(written, deleted=rows)
+        return LoadResult(removed, keys=rows, message=message, notes=notes, doubts=notes, emptied=rows)
 
-    return StagedLoad(emptied_table(spark, context, head, position), result, later_plan)
+    return StagedLoad(emptied_table(step, position), result, later_plan)
 
 # %% ../../notebooks/08_load/12_emptied.ipynb #049a25f6
 def _note_disorder(context: TableContext, file: RawFile, row: int) -> str:

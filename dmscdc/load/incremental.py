@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from ..changes.partition_runners import fits_in_memory
 from dmscdc.changes.quarantine import (
@@ -22,9 +21,9 @@ from dmscdc.changes.quarantine import (
     left_out_changes,
 )
 from ..errors import Unreadable
-from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
+from ..lake.table import CommitMetrics, Transaction
 from ..landing.files import RawFile, change_order
-from .arrivals import Plan, count
+from .arrivals import count
 from .batch import BatchFiles, FoldedBatch, RawRow, change_sequence, check_batch, fold_files, read_batch
 from .columns import columns_after
 from .emptied import Truncations, emptied_by, from_before_emptied, prepare_truncated
@@ -33,185 +32,162 @@ from .notes import note_useless
 from .outcome import list_not_applied, result_of
 from .raw_files import after_drop, carry_over, find_unreadable, open_files, quarantine_rows, with_csv_options
 from .resent import left_out_before, passed_rows, sent_before_load
-from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext
+from .results import NAMED, LoadResult, StagedLoad, Step
 from .resumed import never_seen, resumed_files
-from ..spark.session import session_on_demand
 from ..state.position import Instruct, Position
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # %% auto #0
 __all__ = ['prepare_changes', 'prepare_empty']
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #373d21c3
 def _open_batch(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     files: Sequence[RawFile],  # in order
-    clock: Stopwatch,
     skipped: Mapping[RawRow, str] = MappingProxyType({}),  # with the reason
     resumed: Sequence[RawFile] = (),  # applied files of which a resumed task has sent changes again
 ) -> BatchFiles:
     "The files of a batch, with their columns and in their roles. Raises `Refused`."
-    left_out = left_out_before(context, Position.from_json(head.position), files)
-    with clock.step("footers"):
-        reading = read_batch(context, plan, head, files, {**left_out, **skipped}, resumed)
+    left_out = left_out_before(step.context, step.before, files)
+    with step.clock.step("footers"):
+        reading = read_batch(step.context, step.plan, step.base, files, {**left_out, **skipped}, resumed)
     # A small batch is folded without Spark, so its start, which takes seconds, waits until something needs it.
     if not fits_in_memory(reading.changes.bytes):
-        with clock.step("Spark's start"):
-            spark()
+        with step.clock.step("Spark's start"):
+            step.open_spark()
     return reading
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #20af852a
 def _fold(
-    spark: SparkSession, context: TableContext, plan: Plan, head: Commit, reading: BatchFiles, name: str
+    step: Step,
+    reading: BatchFiles,
+    name: str,  # of the folder, which no other fold of this reading has
 ) -> FoldedBatch:
-    "Fold the rows of a batch, in a folder of a name that no fold of this reading has used."
-    url = f"{_staged(context, reading)}/{name}"
-    return FoldedBatch(reading, fold_files(spark, context, reading.changes, url, plan.after.load_files, head.schema))
+    "Fold the rows of a batch: one row per key."
+    url = f"{_staged(step, reading)}/{name}"
+    load = step.plan.after.load_files
+    batch = fold_files(step.spark, step.context, reading.changes, url, load, step.base.schema)
+    return FoldedBatch(reading, batch)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #8aeb9f94
-def _staged(context: TableContext, reading: BatchFiles) -> str:
+def _staged(step: Step, reading: BatchFiles) -> str:
     "Where a batch is staged."
-    return f"{context.lake.staging_dir(reading.transaction)}/staged"
+    return f"{step.context.lake.staging_dir(reading.transaction)}/staged"
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #aa7ee950
-def _find_truncates(
-    spark: OpenSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
-) -> Truncations | None:
+def _find_truncates(step: Step, folded: FoldedBatch) -> Truncations | None:
     "What the rows say that are a TRUNCATE; None where the table does not follow, or there are none. Raises `Refused`."
-    if not (folded.batch.counts.bad and context.empties):  # to the fold such a row is a bad one
+    if not (folded.batch.counts.bad and step.context.empties):  # to the fold such a row is a bad one
         return None
-    before = Position.from_json(head.position)
+    before = step.before
     changes = folded.reading.changes
     return emptied_by(
-        spark(),
-        str(context.table),
+        step.open_spark(),
+        str(step.context.table),
         changes,
-        change_sequence(context, changes, plan.after.load_files),
+        change_sequence(step.context, changes, step.plan.after.load_files),
         newest_applied=before.sequence or "",
         last_emptied=before.emptied_sequence,
         newest_file=change_order(before.last) if before.last else (),
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #7fa6a152
-def _without_obsolete(
-    spark: SparkSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
-    folded: FoldedBatch,
-    truncates: Truncations | None,
-) -> FoldedBatch:
+def _without_obsolete(step: Step, folded: FoldedBatch, truncates: Truncations | None) -> FoldedBatch:
     "The batch without what was sent again from before the load, or from before a TRUNCATE."
     reading = folded.reading
     # A resumed task may send such changes again; applied, they would bring back rows that the source no longer has.
-    before_truncate = from_before_emptied(spark, reading.changes, folded.batch, plan.after.emptied_sequence)
-    before_load = sent_before_load(spark, context, head, reading.changes, folded.batch)
+    last_emptied = step.plan.after.emptied_sequence
+    before_truncate = from_before_emptied(step.spark, reading.changes, folded.batch, last_emptied)
+    before_load = sent_before_load(step.spark, step.context, step.base, reading.changes, folded.batch)
     reasons = {**dict.fromkeys(before_load.resent, BEFORE_LOAD), **dict.fromkeys(before_truncate, BEFORE_EMPTIED)}
     if truncates:
         reasons |= {**dict.fromkeys(truncates.unseen, NOT_EMPTIED), **dict.fromkeys(truncates.again, SENT_AGAIN)}
     remaining = reading.skip(reasons)
     if len(remaining.skipped) > len(reading.skipped):
-        folded = _fold(spark, context, plan, head, remaining, "again")
+        folded = _fold(step, remaining, "again")
     return replace(folded, older=before_load.others)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #b44549fc
-def _fold_batch(
-    spark: OpenSession, context: TableContext, plan: Plan, head: Commit, reading: BatchFiles, clock: Stopwatch
-) -> FoldedBatch | Truncations:
-    "The batch, folded; or the TRUNCATE that comes first. Raises `Refused`."
-    on_demand = session_on_demand(spark)
-    with clock.step("fold", reading.rows):
-        folded = _fold(on_demand, context, plan, head, reading, "first")
-        truncates = _find_truncates(spark, context, plan, head, folded)
+def _fold_batch(step: Step, reading: BatchFiles) -> FoldedBatch | Truncations:
+    "The batch, folded without what is obsolete; or the TRUNCATE that comes first. Raises `Refused`."
+    with step.clock.step("fold", reading.rows):
+        folded = _fold(step, reading, "first")
+        truncates = _find_truncates(step, folded)
         # The table is emptied first, and what comes after the TRUNCATE is a batch of its own.
         if truncates and truncates.last:
             return truncates
-        folded = _without_obsolete(on_demand, context, plan, head, folded, truncates)
-        check_batch(context, folded.reading.changes, folded.batch)
+        folded = _without_obsolete(step, folded, truncates)
+        check_batch(step.context, folded.reading.changes, folded.batch)
     return folded
+
+# %% ../../notebooks/08_load/16_incremental.ipynb #5a4e0b11
+def _repeated_files(step: Step, folded: FoldedBatch, all_known: bool) -> list[RawFile]:
+    "The applied files with changes that a batch may bring again, see `resumed_files`."
+    reading = folded.reading
+    images = reading.changes.images
+    return resumed_files(step.open_spark, step.context, step.base, folded.batch, reading.files, images, all_known)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #69a17d0e
 def _find_repeated(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     folded: FoldedBatch,
     is_complete: bool,  # no file of the batch is quarantined
 ) -> FoldedBatch:
-    """Which applied files may hold changes that the batch brings again.
+    """With the applied files that may hold changes which the batch brings again.
 
     Where some of them are gone, also without the changes that the table's rows have passed."""
-    on_demand = session_on_demand(spark)
-    files = folded.reading.files
-    images = folded.reading.changes.images
     # Where all applied files are there, folding them again decides everything. Else the table's rows say what they have
     # passed, and the files that are left know the newer deletes.
-    earlier = resumed_files(spark, context, head, folded.batch, files, images) if is_complete else []
+    earlier = _repeated_files(step, folded, all_known=True) if is_complete else []
     if not earlier:
-        folded = _without_passed(on_demand, context, plan, head, folded)
-        earlier = (
-            resumed_files(spark, context, head, folded.batch, files, images, all_known=False) if is_complete else []
-        )
+        folded = _without_passed(step, folded)
+        earlier = _repeated_files(step, folded, all_known=False) if is_complete else []
     return replace(folded, earlier=tuple(earlier))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #e3100a17
-def _without_passed(
-    spark: SparkSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
-) -> FoldedBatch:
+def _without_passed(step: Step, folded: FoldedBatch) -> FoldedBatch:
     "The batch without changes that rows of the table have passed."
-    passed = passed_rows(spark, context, head, folded.reading.changes, folded.batch) if context.key else []
+    reading = folded.reading
+    if not step.context.key:
+        return folded
+    passed = passed_rows(step.spark, step.context, step.base, reading.changes, folded.batch)
     if not passed:
         return folded
-    remaining = folded.reading.skip(dict.fromkeys(passed, PASSED))
-    return replace(_fold(spark, context, plan, head, remaining, "passed"), older=folded.older)
+    return replace(_fold(step, reading.skip(dict.fromkeys(passed, PASSED)), "passed"), older=folded.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #f1a5147e
 def _fold_with_applied(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     folded: FoldedBatch,
     files: Sequence[RawFile],  # of both, in order
-    clock: Stopwatch,
 ) -> FoldedBatch | Truncations:
     "The batch and the applied files that it repeats, folded together. Raises `Refused`."
     reading = folded.reading
-    on_demand = session_on_demand(spark)
     unseen = 0
-    if plan.changes:
-        newest = Position.from_json(head.position).sequence or ""
-        with clock.step("fold", reading.rows):
-            unseen = never_seen(on_demand, context, head, reading.changes, folded.earlier, newest)
-    together = _open_batch(spark, context, plan, head, files, clock, reading.skipped, folded.earlier)
-    refolded = _fold_batch(spark, context, plan, head, together, clock)
+    if step.plan.changes:
+        newest = step.before.sequence or ""
+        with step.clock.step("fold", reading.rows):
+            unseen = never_seen(step.spark, step.context, step.base, reading.changes, folded.earlier, newest)
+    refolded = _fold_batch(step, _open_batch(step, files, reading.skipped, folded.earlier))
     if isinstance(refolded, Truncations):
         return refolded
     return replace(refolded, never_seen=unseen, older=folded.older + refolded.older)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #666cd9b7
-def _fold_keyless(
-    spark: SparkSession, context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch
-) -> FoldedBatch:
+def _fold_keyless(step: Step, folded: FoldedBatch) -> FoldedBatch:
     "The batch of a table without a key, without what repeats the load or was sent again. Raises `Refused`."
+    spark, context, head = step.spark, step.context, step.base
     reading = folded.reading
     changes = reading.changes
-    applied = dict(Position.from_json(head.position).window)
+    applied = dict(step.before.window)
     sent_again = rows_sent_again(spark, context, head, changes, folded.batch, folded.earlier, applied)
     repeats_of_the_load = repeats_of_load(spark, context, head, changes, reading.files)
-    instruction = (plan.instruction or {}).get("kind")
+    instruction = (step.plan.instruction or {}).get("kind")
     was_applied = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )
     repeats = [*(repeats_of_the_load if context.doubles else []), *sent_again.rows]
     applied_batch = apply_without_key(
-        spark, context, changes, folded.batch, repeats, was_applied, _staged(context, reading)
+        spark, context, changes, folded.batch, repeats, was_applied, _staged(step, reading)
     )
     counts = replace(applied_batch.batch.counts, lowest=sent_again.lowest)  # of what is new
     return replace(
@@ -223,25 +199,25 @@ def _fold_keyless(
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #073cf12a
-def _with_remarks(spark: OpenSession, context: TableContext, head: Commit, folded: FoldedBatch) -> FoldedBatch:
+def _with_remarks(step: Step, folded: FoldedBatch) -> FoldedBatch:
     "With the updates and deletes that no key could apply, and what the files show of a useless change sequence."
     counts = folded.batch.counts
     changes = folded.reading.changes
     # The first batch on a load has the note; later ones would only repeat it.
-    is_after_load = Position.from_json(head.position).applied == (0, 0)
+    is_after_load = step.before.applied == (0, 0)
     return replace(
         folded,
-        note_useless=note_useless(context, changes) if is_after_load and not counts.highest else "",
-        left_out=left_out_changes(spark(), changes) if counts.left_out else LeftOut(),
+        note_useless=note_useless(step.context, changes) if is_after_load and not counts.highest else "",
+        left_out=left_out_changes(step.open_spark(), changes) if counts.left_out else LeftOut(),
     )
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #cell-024
-def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
+def _position_after(step: Step, folded: FoldedBatch) -> Position:
     "The position once the batch is committed, without the lists of what is not applied."
-    before = Position.from_json(head.position)
+    before = step.before
     reading = folded.reading
     position = replace(
-        carry_over(plan.after, before),
+        carry_over(step.plan.after, before),
         # A later file that begins below the highest sequence was sent again.
         sequence=max(before.sequence or "", folded.batch.counts.highest),
         absent=tuple(reading.evolution.absent),
@@ -250,53 +226,42 @@ def _position_after(plan: Plan, head: Commit, folded: FoldedBatch) -> Position:
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #cell-028
 def _prepare_batch(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     files: Sequence[RawFile],  # in order
     unreadable_files: Mapping[str, str],  # path -> reason; they are quarantined
 ) -> StagedLoad:
     "Fold files onto the table. Raises `Refused`."
-    clock = Stopwatch()
-    reading = _open_batch(spark, context, plan, head, files, clock)
-    folded = _fold_batch(spark, context, plan, head, reading, clock)
+    reading = _open_batch(step, files)
+    folded = _fold_batch(step, reading)
     if isinstance(folded, FoldedBatch):
-        with clock.step("fold", reading.rows):
-            folded = _find_repeated(spark, context, plan, head, folded, is_complete=not unreadable_files)
-        if folded.earlier and context.key:
+        with step.clock.step("fold", reading.rows):
+            folded = _find_repeated(step, folded, is_complete=not unreadable_files)
+        if folded.earlier and step.context.key:
             files = sorted([*folded.earlier, *files], key=lambda file: file.order)
-            folded = _fold_with_applied(spark, context, plan, head, folded, files, clock)
+            folded = _fold_with_applied(step, folded, files)
     if isinstance(folded, Truncations):
-        return prepare_truncated(spark, context, plan, head, files, folded)
-    on_demand = session_on_demand(spark)
-    with clock.step("fold", reading.rows):
-        if not context.key:
-            folded = _fold_keyless(on_demand, context, plan, head, folded)
-        folded = _with_remarks(spark, context, head, folded)
-    position = _position_after(plan, head, folded)
-    position, not_applied = list_not_applied(spark, context, plan, head, folded, unreadable_files, position)
+        return prepare_truncated(step, files, folded)
+    with step.clock.step("fold", reading.rows):
+        if not step.context.key:
+            folded = _fold_keyless(step, folded)
+        folded = _with_remarks(step, folded)
+    position, not_applied = list_not_applied(step, folded, unreadable_files, _position_after(step, folded))
     transaction = replace(folded.reading.transaction, position=position.to_commit())
-    pending = context.lake.apply(on_demand, folded.batch, transaction)
-    return StagedLoad(
-        pending, lambda written: result_of(spark, context, plan, head, folded, not_applied, clock.seconds, written)
-    )
+    pending = step.context.lake.apply(step.spark, folded.batch, transaction)
+    return StagedLoad(pending, lambda written: result_of(step, folded, not_applied, written))
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #62663fce
 def _prepare_only_quarantined(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     files: Sequence[RawFile],
     unreadable_files: Mapping[str, str],  # path -> reason
 ) -> StagedLoad:
     "A batch of which no file can be read: only the position moves."
-    before = Position.from_json(head.position)
+    context, head, before = step.context, step.base, step.before
     rows = [SetAside(path, None, reason) for path, reason in unreadable_files.items()]
-    position = carry_over(plan.after, before)
+    position = carry_over(step.plan.after, before)
     position, note = quarantine_rows(
-        context, position, head, after_drop(before, plan), {file.path for file in files}, rows
+        context, position, head, after_drop(before, step.plan), {file.path for file in files}, rows
     )
     transaction = Transaction(head, position.to_commit(), context.run, head.schema, context.key, head.partition)
     message = f"{count(len(unreadable_files), 'file')} quarantined"
@@ -304,40 +269,41 @@ def _prepare_only_quarantined(
     def result(written: CommitMetrics) -> LoadResult:
         return LoadResult(written, notes=(note,), message=message, not_applied=tuple(rows[:NAMED]))
 
-    return StagedLoad(context.lake.commit_position(transaction, spark), result)
+    return StagedLoad(context.lake.commit_position(transaction, step.open_spark), result)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #ed08beec
-def prepare_changes(spark: OpenSession, context: TableContext, plan: Plan, head: Commit) -> StagedLoad:
+def prepare_changes(step: Step) -> StagedLoad:
     "Fold change files onto the table. Raises `Refused`."
+    plan = step.plan
     files = sorted([*plan.changes, *plan.late, *plan.reapplied], key=lambda file: file.order)
     try:
-        return _prepare_batch(spark, context, plan, head, files, {})
+        return _prepare_batch(step, files, {})
     except Unreadable:
-        unreadable_files = find_unreadable(context, plan, head, files) if context.aside else {}
+        unreadable_files = find_unreadable(step.context, plan, step.base, files) if step.context.aside else {}
         if not unreadable_files:
             raise
     # A file that cannot be read is quarantined as a whole; the others go on without it.
     readable = [file for file in files if file.path not in unreadable_files]
     if not readable:
-        return _prepare_only_quarantined(spark, context, plan, head, files, unreadable_files)
-    return _prepare_batch(spark, context, plan, head, readable, unreadable_files)
+        return _prepare_only_quarantined(step, files, unreadable_files)
+    return _prepare_batch(step, readable, unreadable_files)
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #31de4e75
-def prepare_empty(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_empty(step: Step) -> StagedLoad:
     "The first commit of a table without a load: no rows, and no file applied. Raises `Refused`."
+    context, plan, head = step.context, step.plan, step.head
     try:
         footers = open_files(context, plan.changes, head).footers
     except Unreadable:
         unreadable_files = find_unreadable(context, plan, head, plan.changes) if context.aside else {}
         if not unreadable_files:
             raise
-        footers = open_files(
-            context, [file for file in plan.changes if file.path not in unreadable_files], head
-        ).footers
+        readable = [file for file in plan.changes if file.path not in unreadable_files]
+        footers = open_files(context, readable, head).footers
     if footers:
         # What cannot be applied is refused before there is a table.
         columns_after(context, head, footers)
     position = Position(applied=(0, 0)).to_commit()
     op_column = "" if head else context.op_column
     transaction = Transaction(head, position, context.run, (), context.key, context.partition, op_column=op_column)
-    return StagedLoad(context.lake.commit_position(transaction, spark))
+    return StagedLoad(context.lake.commit_position(transaction, step.open_spark))

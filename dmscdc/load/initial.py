@@ -17,7 +17,7 @@ from ..changes.quarantine import SetAside
 from ..changes.read import ChangeFiles, change_files, quoted, read_changes, refuse_lost
 from ..changes.schema import FILE, OP, ROW, check_same, evolve, holds_only
 from ..errors import LostRows, Refused
-from ..lake.table import Commit, CommitMetrics, LoadFiles, PendingCommit, Stopwatch, Transaction
+from ..lake.table import Commit, CommitMetrics, LoadFiles, PendingCommit, Transaction
 from ..landing.advice import Advice
 from .arrivals import Plan
 from .columns import check_columns, has_unfit, note_number, partition_texts, refuse_unfit, replaced_columns
@@ -31,8 +31,7 @@ from dmscdc.load.raw_files import (
     with_csv_options,
     without_quarantined,
 )
-from .results import NAMED, LoadResult, OpenSession, StagedLoad, TableContext, note_too_fine
-from ..spark.session import session_on_demand
+from .results import NAMED, LoadResult, StagedLoad, Step, TableContext, note_too_fine
 from ..state.position import Position
 
 if TYPE_CHECKING:
@@ -125,9 +124,9 @@ def position_of_load(plan: Plan) -> Position:
     return Position(after.load, after.load_files, listed_at=after.listed_at, cut=after.cut, applied=(0, 0))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #e335e9bf
-def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some of these changes count again
+def _obsolete_sequence(step: Step) -> str:  # "" where some of these changes count again
     "The highest change sequence of what the load makes obsolete."
-    before = Position.from_json(head.position) if head else Position()
+    before, plan = step.before, step.plan
     applied_paths = dict(before.window)
     # A task that is resumed may send older changes again after the load: by this sequence they are known.
     if not any(file.path in applied_paths for file in plan.changes):
@@ -138,13 +137,14 @@ def _obsolete_sequence(plan: Plan, head: Commit | None) -> str:  # "" where some
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
 def _position_and_note(
-    context: TableContext, plan: Plan, head: Commit | None, opened: OpenFiles, quarantined: Sequence[SetAside]
+    step: Step, opened: OpenFiles, quarantined: Sequence[SetAside]
 ) -> tuple[Position, str]:  # with a note about the rows that are quarantined, "" for none
     "The table's position once the load is committed."
+    plan = step.plan
     position = with_csv_options(position_of_load(plan) if plan.changes else plan.after, opened)
-    position = replace(position, loaded_sequence=_obsolete_sequence(plan, head))
+    position = replace(position, loaded_sequence=_obsolete_sequence(step))
     # Nothing that was quarantined before the load still is.
-    return quarantine_rows(context, position, head, before=Position(), paths=(), rows=quarantined)
+    return quarantine_rows(step.context, position, step.head, before=Position(), paths=(), rows=quarantined)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d9c88a60
 def _open_load(context: TableContext, opened: OpenFiles, head: Commit | None) -> ChangeFiles:
@@ -156,25 +156,24 @@ def _open_load(context: TableContext, opened: OpenFiles, head: Commit | None) ->
     return change_files(opened.footers, opened.urls, schema)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #cell-012
-def prepare_load(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_load(step: Step) -> StagedLoad:
     "The table becomes the load set. Raises `Refused`."
-    clock = Stopwatch()
-    on_demand = session_on_demand(spark)  # a session that starts at its first use
+    context, plan, clock = step.context, step.plan, step.clock
     with clock.step("footers"):
-        opened = open_files(context, plan.load, head)
-    load = _open_load(context, opened, head)
+        opened = open_files(context, plan.load, step.head)
+    load = _open_load(context, opened, step.head)
     # A small load is checked without Spark.
     if not fits_in_memory(load.bytes):
         with clock.step("Spark's start"):
-            spark()
+            step.open_spark()
     # With two rows of one key, no change could say which of them it means.
     with clock.step("check key", load.rows):
-        quarantined = quarantined_of_load(spark, context, load, opened.bad)
-        _check_rows(on_demand, context, load, quarantined)
-        _check_folders(on_demand, context, load)
-    position, note = _position_and_note(context, plan, head, opened, quarantined)
+        quarantined = quarantined_of_load(step.open_spark, context, load, opened.bad)
+        _check_rows(step.spark, context, load, quarantined)
+        _check_folders(step.spark, context, load)
+    position, note = _position_and_note(step, opened, quarantined)
     transaction = Transaction(
-        head,
+        step.head,
         position.to_commit(),
         context.run,
         load.schema,
@@ -182,37 +181,33 @@ def prepare_load(spark: OpenSession, context: TableContext, plan: Plan, head: Co
         context.partition,
         op_column=context.op_column,
     )
-    if takes_difference(context, plan, head, load.schema):
+    if takes_difference(context, plan, step.head, load.schema):
         with clock.step("compare with the table", load.rows):
-            rows = rows_of_load(spark(), context, load, plan.load_number, len(quarantined))
-            difference = compare_with_table(spark(), context, plan, transaction, load, rows)
-        return pending_difference(spark(), context, plan, transaction, load, difference, quarantined, note, clock)
-    pending = replace_table(on_demand, context, transaction, load, plan.load_number, len(quarantined))
-    return StagedLoad(
-        pending, lambda written: _load_result(context, plan, head, load, quarantined, note, clock, written)
-    )
+            rows = rows_of_load(step.open_spark(), context, load, plan.load_number, len(quarantined))
+            difference = compare_with_table(step, transaction, load, rows)
+        return pending_difference(step, transaction, load, difference, quarantined, note)
+    pending = replace_table(step.spark, context, transaction, load, plan.load_number, len(quarantined))
+    return StagedLoad(pending, lambda written: _load_result(step, load, quarantined, note, written))
 
 # %% ../../notebooks/08_load/07_initial.ipynb #d41b285b
 def _load_result(
-    context: TableContext,
-    plan: Plan,
-    head: Commit | None,
+    step: Step,
     load: ChangeFiles,
     quarantined: Sequence[SetAside],
     note: str,
-    clock: Stopwatch,
     written: CommitMetrics,
 ) -> LoadResult:
     "What the commit of a load did."
-    notes = [note, note_too_fine(context.table, written.commit), note_number(context, load.schema)]
+    table, files = step.context.table, step.plan.load
+    notes = [note, note_too_fine(table, written.commit), note_number(step.context, load.schema)]
     return LoadResult(
         written,
-        files=report_files(plan.load, load.footers, {file.path: "load" for file in plan.load}),
+        files=report_files(files, load.footers, {file.path: "load" for file in files}),
         read=written.inserted + len(quarantined),
         keys=written.inserted,
-        schema=replaced_columns(head, load.schema),
+        schema=replaced_columns(step.head, load.schema),
         notes=tuple(filter(None, notes)),
-        seconds={**clock.seconds, **written.seconds},
+        seconds={**step.clock.seconds, **written.seconds},
         aside=len(quarantined),
         not_applied=tuple(quarantined[:NAMED]),
     )

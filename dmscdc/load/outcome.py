@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..changes.quarantine import IN_LOAD, NOT_MISSING, OTHER_VALUES, SENT_AGAIN, SetAside
-from ..lake.table import Commit, CommitMetrics
+from ..lake.table import CommitMetrics
 from ..landing.files import RawFile
-from .arrivals import Plan, count
+from .arrivals import count
 from .batch import FoldedBatch
 from .keyless import note_left_out, note_missed, note_repeated
 from dmscdc.load.notes import (
@@ -29,7 +29,7 @@ from .plan import note_replaced
 from .raw_files import after_drop, changed_elsewhere, find_quarantined, quarantine_rows, report_files
 from .renaming import note_renamed
 from .resent import note_older, say_left_out
-from .results import COUNTED, NAMED, LoadResult, OpenSession, TableContext, note_too_fine
+from .results import COUNTED, NAMED, LoadResult, OpenSession, Step, TableContext, note_too_fine
 from .resumed import note_never_seen, say_resumed
 from ..state.position import Position
 
@@ -38,14 +38,14 @@ __all__ = ['rows_not_applied', 'NotApplied', 'list_not_applied', 'notes_of', 'do
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #844849c4
 def rows_not_applied(
-    spark: OpenSession,
+    open_spark: OpenSession,
     context: TableContext,
     folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
 ) -> list[SetAside]:
     "The rows and files of a batch that are not in the table, with the reason. Raises `Refused` for too many."
     reading = folded.reading
-    rows = find_quarantined(spark, context, reading.changes, folded.batch, reading.opened.bad)
+    rows = find_quarantined(open_spark, context, reading.changes, folded.batch, reading.opened.bad)
     rows += [SetAside(path, None, reason) for path, reason in unreadable.items()]
     if context.doubles:
         rows += [SetAside(*place, IN_LOAD) for place in folded.in_load]
@@ -66,25 +66,23 @@ class NotApplied:
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #756cdf2d
 def list_not_applied(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
+    step: Step,
     folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
     position: Position,  # after the batch
 ) -> tuple[Position, NotApplied]:  # the position with the lists
     "Write down what is not applied. Raises `Refused`."
-    before = Position.from_json(head.position)
+    context, before = step.context, step.before
     reading = folded.reading
     urls = reading.opened.urls
-    rows = rows_not_applied(spark, context, folded, unreadable)
+    rows = rows_not_applied(step.open_spark, context, folded, unreadable)
     replaced_files = changed_elsewhere(context, before, reading.files, urls)
     paths = {*reading.kinds, *unreadable, *urls}
     has_list = reading.skipped or folded.sent_again or folded.left_out.rows  # also where bad rows refuse the batch
     context = replace(context, aside=context.aside or context.doubles or (context.repeats if has_list else ""))
+    listed_before = after_drop(before, step.plan)
     position, note = quarantine_rows(
-        context, position, head, after_drop(before, plan), paths, rows, replaced_files, urls, folded.left_out
+        context, position, step.base, listed_before, paths, rows, replaced_files, urls, folded.left_out
     )
     replaced = note_replaced(context.table, [file for file in replaced_files if file.path in (before.aside or {})])
     return position, NotApplied(tuple(rows), note, replaced)
@@ -96,28 +94,30 @@ def _early_files(before: Position, folded: FoldedBatch) -> list[RawFile]:
     return [file for file in folded.reading.files if file.time < first_of_load and folded.reading.is_new(file.path)]
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #3a27864d
-def _note_origin(context: TableContext, plan: Plan, folded: FoldedBatch) -> str:
+def _note_origin(step: Step, folded: FoldedBatch) -> str:
     "Changes of which nobody can say that they are new."
-    older = note_older(context, plan.changes, folded.older)
-    return older or note_never_seen(context, plan.changes, folded.never_seen)
+    changes = step.plan.changes
+    older = note_older(step.context, changes, folded.older)
+    return older or note_never_seen(step.context, changes, folded.never_seen)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #cc9f48cf
-def _note_lacking(context: TableContext, plan: Plan, before: Position, folded: FoldedBatch) -> str:
+def _note_lacking(step: Step, folded: FoldedBatch) -> str:
     "Changes without the change sequence that those before had; of late files there is a note of their own."
-    return "" if plan.late else note_unproven(context, before, folded.batch, plan.changes)
+    plan = step.plan
+    return "" if plan.late else note_unproven(step.context, step.before, folded.batch, plan.changes)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #8af5cc97
-def _notes_misses(context: TableContext, before: Position, folded: FoldedBatch) -> list[str]:
+def _notes_misses(step: Step, folded: FoldedBatch) -> list[str]:
     "Updates and deletes of a table without a key that met no row."
-    return note_missed(context, folded.misses, _early_files(before, folded), is_first=not before.window)
+    early = _early_files(step.before, folded)
+    return note_missed(step.context, folded.misses, early, is_first=not step.before.window)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #381f4db8
-def _notes_order(
-    context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics
-) -> Iterator[str]:
+def _notes_order(step: Step, folded: FoldedBatch, written: CommitMetrics) -> Iterator[str]:
     "What is odd about the order and the keys of changes; empty texts for what is not."
-    applied = dict(Position.from_json(head.position).window)
-    late = [file for file in plan.late if file.path not in applied]  # a file that is read again was in time once
+    context, head = step.context, step.base
+    applied = dict(step.before.window)
+    late = [file for file in step.plan.late if file.path not in applied]  # a file that is read again was in time once
     batch = folded.batch
     yield note_left_out(context, folded.left_out)
     yield note_late(context, batch, late)
@@ -131,84 +131,56 @@ def _notes_order(
         yield note_too_fine(context.table, written.commit)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #04c0bb14
-def notes_of(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
-    folded: FoldedBatch,
-    not_applied: NotApplied,
-    written: CommitMetrics,
-) -> tuple[str, ...]:
+def notes_of(step: Step, folded: FoldedBatch, not_applied: NotApplied, written: CommitMetrics) -> tuple[str, ...]:
     "What a person must know of a batch that was applied."
-    before = Position.from_json(head.position)
-    reading = folded.reading
-    applied = dict(before.window)
+    context, reading = step.context, folded.reading
+    applied = dict(step.before.window)
     new_in_load = [row for row in folded.in_load if row.path not in applied]  # of the others it was said
     notes = [
         not_applied.note,
         not_applied.note_replaced,
-        _note_origin(context, plan, folded),
+        _note_origin(step, folded),
         folded.note_useless,
-        _note_lacking(context, plan, before, folded),
-        *_notes_order(context, plan, head, folded, written),
-        *note_renamed(spark, context, head, reading.evolution, reading.opened.footers),
+        _note_lacking(step, folded),
+        *_notes_order(step, folded, written),
+        *note_renamed(step.open_spark, context, step.base, reading.evolution, reading.opened.footers),
     ]
     if not context.doubles:
         notes += note_repeated(context, len(new_in_load))
-    notes += _notes_misses(context, before, folded)
+    notes += _notes_misses(step, folded)
     return tuple(filter(None, notes))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #906cc01b
-def doubts_of(
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
-    folded: FoldedBatch,
-    not_applied: NotApplied,
-    written: CommitMetrics,
-) -> tuple[str, ...]:
+def doubts_of(step: Step, folded: FoldedBatch, not_applied: NotApplied, written: CommitMetrics) -> tuple[str, ...]:
     "The notes that stay true until a reload, or until a person accepts them."
-    before = Position.from_json(head.position)
     # The next run finds nothing wrong, so these have to stay with the table.
     doubts = [
-        note_clashes(context, written),
-        note_partial_move(context, folded.batch),
+        note_clashes(step.context, written),
+        note_partial_move(step.context, folded.batch),
         not_applied.note_replaced,
         folded.note_useless,
-        _note_origin(context, plan, folded),
-        *_notes_misses(context, before, folded),
-        _note_lacking(context, plan, before, folded),
-        note_sequence(context, head, folded.batch),
+        _note_origin(step, folded),
+        *_notes_misses(step, folded),
+        _note_lacking(step, folded),
+        note_sequence(step.context, step.base, folded.batch),
     ]
     return tuple(filter(None, doubts))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #696f7525
-def message_of_batch(
-    context: TableContext, plan: Plan, head: Commit, folded: FoldedBatch, written: CommitMetrics
-) -> str:
+def message_of_batch(step: Step, folded: FoldedBatch, written: CommitMetrics) -> str:
     "What a batch did, where rows read do not tell."
-    reading = folded.reading
-    new_files = [*plan.changes, *plan.late]
-    early = _early_files(Position.from_json(head.position), folded)
+    reading, counts = folded.reading, folded.batch.counts
+    new_files = [*step.plan.changes, *step.plan.late]
+    early = _early_files(step.before, folded)
     reasons = Counter(reason for row, reason in reading.skipped.items() if reading.is_new(row.path))
-    resumed = say_resumed(reading.resumed, new_files, folded.batch.counts.overlapping_keys, folded.batch.counts.repeats)
+    resumed = say_resumed(reading.resumed, new_files, counts.overlapping_keys, counts.repeats)
     if repeats := sum(folded.sent_again.values()):
         resumed = f"{count(repeats, 'row')} left out that a resumed task has sent again"
     slow = f"written by the format itself, which takes longer: {written.by_format}" if written.by_format else ""
-    return "; ".join(filter(None, [say_on_top(context, early), *say_left_out(reasons), resumed, slow]))
+    return "; ".join(filter(None, [say_on_top(step.context, early), *say_left_out(reasons), resumed, slow]))
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #9108c78a
-def result_of(
-    spark: OpenSession,
-    context: TableContext,
-    plan: Plan,
-    head: Commit,
-    folded: FoldedBatch,
-    not_applied: NotApplied,
-    seconds: Mapping[str, float],  # until the commit
-    written: CommitMetrics,
-) -> LoadResult:
+def result_of(step: Step, folded: FoldedBatch, not_applied: NotApplied, written: CommitMetrics) -> LoadResult:
     "What the commit of a batch did."
     reading = folded.reading
     counts = folded.batch.counts
@@ -225,10 +197,10 @@ def result_of(
         read=sum(footer.rows for footer in footers if reading.is_new(footer.path)),
         keys=keys,
         schema=reading.evolution.sentences,
-        notes=notes_of(spark, context, plan, head, folded, not_applied, written),
-        seconds={**seconds, **written.seconds},
-        message=message_of_batch(context, plan, head, folded, written),
-        doubts=doubts_of(context, plan, head, folded, not_applied, written),
+        notes=notes_of(step, folded, not_applied, written),
+        seconds={**step.clock.seconds, **written.seconds},
+        message=message_of_batch(step, folded, written),
+        doubts=doubts_of(step, folded, not_applied, written),
         aside=is_repeat.count(False),
         repeated=is_repeat.count(True),
         left_out=sum(rows for path, rows in folded.left_out.counts.items() if reading.is_new(path)),

@@ -34,7 +34,7 @@ from ..lake.table import Commit, CommitMetrics, Stopwatch, Transaction
 from ..landing.files import Landing, TableRef
 from ..landing.s3 import open_landing
 from .adoption import is_adoption, prepare_adoption
-from .arrivals import Plan, changed_inputs
+from .arrivals import Plan, changed_inputs, count
 from .emptied import emptied_table
 from .incremental import prepare_changes, prepare_empty
 from .initial import prepare_load
@@ -45,6 +45,7 @@ from dmscdc.load.results import (
     OpenSession,
     Processed,
     StagedLoad,
+    Step,
     TableContext,
     TableState,
     WithArchive,
@@ -70,42 +71,42 @@ def check_inputs(landing: Landing | WithArchive, plan: Plan) -> None:
         )
 
 # %% ../../notebooks/08_load/20_process.ipynb #f49d0141
-def prepare_position(spark: OpenSession, context: TableContext, plan: Plan, head: Commit | None) -> StagedLoad:
+def prepare_position(step: Step) -> StagedLoad:
     "A commit without rows: an instruction moves the position."
-    before = Position.from_json(head.position) if head else Position()
+    context, plan, head = step.context, step.plan, step.head
     schema = head.schema if head else ()
-    aside = dropped(before.aside or {}, plan.instruction)
-    position = replace(carry_over(plan.after, before), aside=aside).to_commit()
+    aside = dropped(step.before.aside or {}, plan.instruction)
+    position = replace(carry_over(plan.after, step.before), aside=aside).to_commit()
     op_column = "" if head else context.op_column
     transaction = Transaction(head, position, context.run, schema, context.key, context.partition, op_column=op_column)
-    return StagedLoad(context.lake.commit_position(transaction, spark))
+    return StagedLoad(context.lake.commit_position(transaction, step.open_spark))
 
 # %% ../../notebooks/08_load/20_process.ipynb #749c1725
-def prepare_emptied(spark: OpenSession, context: TableContext, plan: Plan, head: Commit) -> StagedLoad:
+def prepare_emptied(step: Step) -> StagedLoad:
     "The table loses all rows, and keeps its columns. Raises `InputChanged` where files have come since."
+    context, plan, rows = step.context, step.plan, step.base.rows
     listing = context.landing.files(context.table)
     if not listing.is_empty:
         newcomer = (*listing.load, *listing.changes)[0]
         raise InputChanged(f"{context.table}: {newcomer.path} has come since the plan; the next run loads it")
-    before = Position.from_json(head.position)
-    position = replace(plan.after, absent=before.absent, csv=before.csv)
-    pending = emptied_table(spark, context, head, position)
-    message = f"{head.rows:,} row{'s' * (head.rows != 1)} removed: {plan.empties}"
+    position = replace(plan.after, absent=step.before.absent, csv=step.before.csv)
+    pending = emptied_table(step, position)
+    message = f"{count(rows, 'row')} removed: {plan.empties}"
 
     def result(written: CommitMetrics) -> LoadResult:
-        return LoadResult(replace(written, deleted=head.rows), keys=head.rows, message=message, emptied=head.rows)
+        return LoadResult(replace(written, deleted=rows), keys=rows, message=message, emptied=rows)
 
     return StagedLoad(pending, result)
 
 # %% ../../notebooks/08_load/20_process.ipynb #42fbc42d
-def commit_steps(plan: Plan, head: Commit | None) -> list[Callable[..., StagedLoad]]:
-    "What a plan asks for, one commit a step."
+def commit_steps(plan: Plan, head: Commit | None) -> list[Callable[[Step], StagedLoad]]:
+    "What prepares the commits of a plan, in order."
     if plan.is_empty:
         return []
     if plan.empties:
         return [prepare_emptied]
     # A load and the changes after it are two commits, so a crash between them leaves the second to the next pass.
-    steps: list[Callable[..., StagedLoad]] = []
+    steps: list[Callable[[Step], StagedLoad]] = []
     if plan.load:
         steps = [prepare_load]
     elif is_adoption(plan.instruction):
@@ -190,7 +191,7 @@ def carry_out(
     steps = commit_steps(plan, head)
     while steps:
         prepare, *steps = steps
-        pending = prepare(session, context, plan, head)  # files are staged, nothing is visible
+        pending = prepare(Step(session, context, plan, head))  # files are staged, nothing is visible
         # The last check: are the inputs still those of the plan, and is the lease still ours?
         check_inputs(context.landing, plan)
         renew()

@@ -129,7 +129,7 @@ def report_files(
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
 def quarantined_of_load(
-    spark: OpenSession, context: TableContext, load: ChangeFiles, bad: Sequence[BadRow]
+    open_spark: OpenSession, context: TableContext, load: ChangeFiles, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of a load that are quarantined; looked for only where there are any. Raises `Refused`."
     if not context.aside:
@@ -144,7 +144,7 @@ def quarantined_of_load(
         return []
     listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(spark(), load, context.key)]
+    rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(open_spark(), load, context.key)]
     check_number(context.table, rows)
     return rows
 
@@ -155,14 +155,14 @@ def without_quarantined(context: TableContext, load: ChangeFiles, rows: DataFram
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #19438074
 def find_quarantined(
-    spark: OpenSession, context: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
+    open_spark: OpenSession, context: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
 ) -> list[SetAside]:
     "The rows of change files that are quarantined. Raises `Refused`."
     if not batch.counts.bad:
         return []
     listed: dict[tuple[str, int | None], SetAside]
     listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
-    rows = [listed.get((row.path, row.row), row) for row in bad_changes(spark(), files, context.key)]
+    rows = [listed.get((row.path, row.row), row) for row in bad_changes(open_spark(), files, context.key)]
     check_number(context.table, rows)
     return rows
 

@@ -39,7 +39,7 @@ _ENOUGH = 0.5  # of the rows that have both columns hold one value in both: a re
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #ed2dbcf6
 def likely_renaming(
-    spark: OpenSession, context: TableContext, schema: Schema, lost: Sequence[str], added: Sequence[str]
+    open_spark: OpenSession, context: TableContext, schema: Schema, lost: Sequence[str], added: Sequence[str]
 ) -> Renaming | None:
     "The pair of one type whose values are equal in most rows that were written since."
     from pyspark.sql import functions as F
@@ -50,7 +50,7 @@ def likely_renaming(
     pairs = [(old_name, new) for old_name in lost for new in added if types.get(old_name) == types.get(new)]
     if not pairs:
         return None
-    rows = context.lake.read(spark())  # an expression of Spark needs an open session
+    rows = context.lake.read(open_spark())  # an expression of Spark needs an open session
     counts = []
     for old_name, new in pairs:
         has_both = F.col(quoted(old_name)).isNotNull() & F.col(quoted(new)).isNotNull()
@@ -87,7 +87,7 @@ def _came_and_went(
 
 # %% ../../notebooks/08_load/13_renaming.ipynb #847cf183
 def note_renamed(
-    spark: OpenSession, context: TableContext, base: Commit, evolution: Evolution, footers: Sequence[Footer]
+    open_spark: OpenSession, context: TableContext, base: Commit, evolution: Evolution, footers: Sequence[Footer]
 ) -> list[str]:
     "Columns that came in the file in which others went: a renaming, as likely as not. At most one note."
     added, lost = _came_and_went(base, evolution, footers)
@@ -103,7 +103,7 @@ def note_renamed(
         ]
     fact = f"column {', '.join(lost)} comes no more and {', '.join(added)} is new{letters}"
     effect = "Rows that have not changed since hold their values under the old name and null under the new one"
-    if likely := likely_renaming(spark, context, evolution.schema, lost, added):
+    if likely := likely_renaming(open_spark, context, evolution.schema, lost, added):
         have = "has" if likely.rows == 1 else "have"
         evidence = f"{likely.equal:,} of {count(likely.rows, 'row')} that {have} both hold one value in both"
         command = Advice.RENAME(context.table, old=likely.old, new=likely.new)

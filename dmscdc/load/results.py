@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from ..landing.advice import Advice
 from ..landing.files import Landing, Listing, RawFile, TableRef
 from ..landing.partition_transforms import column_names
 from .arrivals import Plan, count, union
+from ..spark.session import session_on_demand
 from ..state.items import TableItem
 from ..state.position import Position
 from ..storage.filesystem import is_bucket
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['NAMED', 'OpenSession', 'COUNTED', 'HIDDEN', 'MANY_FOLDERS', 'FEW_ROWS', 'TableState', 'TableContext', 'WithArchive',
-           'LoadResult', 'StagedLoad', 'row_counts', 'balance_of', 'lake_of', 'step_seconds', 'did', 'verdict_of',
-           'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'with_checksums', 'folders_of',
-           'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
+           'LoadResult', 'Step', 'StagedLoad', 'row_counts', 'balance_of', 'lake_of', 'step_seconds', 'did',
+           'verdict_of', 'Processed', 'lag_of', 'then', 'message_of', 'ended_by', 'masked', 'named', 'with_checksums',
+           'folders_of', 'processed', 'is_too_fine', 'average', 'coarser', 'note_too_fine']
 
 # %% ../../notebooks/08_load/03_results.ipynb #a8e7b454
 @dataclass(frozen=True)
@@ -137,10 +139,37 @@ class LoadResult:
         "Whether it changed rows or read files; else only the position moved."
         return bool(self.files or self.message)
 
-# %% ../../notebooks/08_load/03_results.ipynb #43982dc8
+# %% ../../notebooks/08_load/03_results.ipynb #5a4e0b12
 OpenSession = Callable[[], "SparkSession"]  # opens it, or gives the one that is open
 
 
+@dataclass(frozen=True)
+class Step:
+    "What one commit of a run is made from."
+
+    open_spark: OpenSession  # called only where Spark is needed: its start takes seconds
+    context: TableContext
+    plan: Plan
+    head: Commit | None  # the newest commit; None: the table has none yet
+    clock: Stopwatch = field(default_factory=Stopwatch)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        "A session that starts at its first use."
+        return session_on_demand(self.open_spark)
+
+    @property
+    def base(self) -> Commit:
+        "The newest commit of a table that has one: changes are folded onto it."
+        assert self.head  # a table without one gets it from `prepare_load` or `prepare_empty`
+        return self.head
+
+    @cached_property
+    def before(self) -> Position:
+        "The position of the newest commit."
+        return Position.from_json(self.head.position) if self.head else Position()
+
+# %% ../../notebooks/08_load/03_results.ipynb #43982dc8
 @dataclass(frozen=True)
 class StagedLoad:
     "A load whose files are staged; no reader sees them."

@@ -77,24 +77,24 @@ def _sent_before(
     return _known_files(context, before, files, all_known)
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #60345650
-def _is_ordered(spark: OpenSession, context: TableContext, head: Commit, files: Sequence[RawFile]) -> bool:
+def _is_ordered(open_spark: OpenSession, context: TableContext, head: Commit, files: Sequence[RawFile]) -> bool:
     "Whether every change of these files has a change sequence."
     chosen = applied_changes(context, head, sorted(files, key=lambda file: file.order))
     column = sequence_column(chosen)
-    return bool(column) and read_changes(spark(), chosen).where(~proves(column)).isEmpty()
+    return bool(column) and read_changes(open_spark(), chosen).where(~proves(column)).isEmpty()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #fe1a6e79
 def _has_later(
-    spark: OpenSession, context: TableContext, head: Commit, files: Sequence[RawFile], sequence: str
+    open_spark: OpenSession, context: TableContext, head: Commit, files: Sequence[RawFile], sequence: str
 ) -> bool:
     "Whether one of these files has a later change than that of a change sequence."
     chosen = applied_changes(context, head, files)
     column = sequence_column(chosen)
-    return bool(column) and not read_changes(spark(), chosen).where(digits_in(column) > sequence).isEmpty()
+    return bool(column) and not read_changes(open_spark(), chosen).where(digits_in(column) > sequence).isEmpty()
 
 # %% ../../notebooks/08_load/11_resumed.ipynb #043736d8
 def resumed_files(
-    spark: OpenSession,
+    open_spark: OpenSession,
     context: TableContext,
     head: Commit,
     batch: Batch,
@@ -108,12 +108,12 @@ def resumed_files(
     earlier = _sent_before(context, before, batch, files, images, all_known)
     if late_lowest and context.key and not all_known and not earlier and not context.from_stream:
         known_files = _known_files(context, before, files, all_known)  # a late file may be sent again, too
-        if known_files and _has_later(spark, context, head, known_files, late_lowest.sequence):
+        if known_files and _has_later(open_spark, context, head, known_files, late_lowest.sequence):
             earlier = known_files
     if not earlier:
         return []
     # Files can be folded together only where the sequence orders every change of them.
-    if context.key and not _is_ordered(spark, context, head, (*earlier, *files)):
+    if context.key and not _is_ordered(open_spark, context, head, (*earlier, *files)):
         return []
     return earlier
 

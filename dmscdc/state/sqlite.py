@@ -73,8 +73,8 @@ def _usable(
             message = f"the state sqlite:{path} is a folder; name a file in it: --state sqlite:{path}/state.db"
         elif not isinstance(error, (sqlite3.OperationalError, OSError)):
             message = (
-                f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again, "
-                f"{Advice.SET(options='--key COLUMNS')}; the positions come back from the lake by {Advice.REBUILD_ALL()}"
+                f"the state sqlite:{path} is damaged ({error}). Move the file away and set the keys again: "
+                f"{Advice.SET(options='--key COLUMNS')}. The positions come back from the lake: {Advice.REBUILD_ALL()}"
             )
         raise StateUnusable(message) from error
 

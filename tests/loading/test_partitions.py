@@ -19,7 +19,7 @@ from dmscdc.history.audit import audit_row
 from dmscdc.landing.files import FolderLanding
 from dmscdc.load.arrivals import Plan
 from dmscdc.load.initial import prepare_load
-from dmscdc.load.results import TableContext
+from dmscdc.load.results import Step, TableContext
 from world import World, closed, query, replayed
 
 pytestmark = pytest.mark.test
@@ -251,12 +251,8 @@ def test_a_key_or_partition_that_cannot_be_is_refused_in_words(tmp_path, spark, 
     w = World(tmp_path, spark, {**SCHEMA, "b": "binary"}).load([(1, "a", None, "x", b"\xff")])
     landing = FolderLanding(w.landing)
     with pytest.raises(Refused, match=re.escape(words)):
-        prepare_load(
-            lambda: spark,
-            TableContext(w.ref, landing, w.lake_table, key, partition),
-            Plan(w.ref, load=landing.files(w.ref).load, load_number=1),
-            None,
-        )
+        context = TableContext(w.ref, landing, w.lake_table, key, partition)
+        prepare_load(Step(lambda: spark, context, Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None))
     assert not w.folder.exists()
 
 

@@ -17,7 +17,7 @@ from dmscdc.landing.s3 import open_landing
 from dmscdc.load.arrivals import Plan
 from dmscdc.load.incremental import prepare_changes
 from dmscdc.load.initial import prepare_load
-from dmscdc.load.results import TableContext
+from dmscdc.load.results import Step, TableContext
 from dmscdc.state.sqlite import one_action
 from world import World, closed
 
@@ -155,14 +155,13 @@ def test_late_file_never_seen__it_is_applied_and_the_newest_wins(w):
 def test_everything_written_to_one_file__files_have_a_good_size_and_only_touched_ones_are_rewritten(w):
     w.load([(key, f"{key:050d}") for key in range(1500)], settings=DmsSettings(row_group_length=100))
     table, landing = ParquetTable(str(w.root / "lake"), w.ref, target_bytes=16_000), open_landing(w.landing)
-    prepare_load(
-        lambda: w.spark, TableContext(w.ref, landing, table, ("id",)), Plan(w.ref, load=landing.files(w.ref).load, load_number=1), None
-    ).commit()
+    context = TableContext(w.ref, landing, table, ("id",))
+    load = Plan(w.ref, load=landing.files(w.ref).load, load_number=1)
+    prepare_load(Step(lambda: w.spark, context, load, None)).commit()
     files = {f.name: (f.low, f.high) for f in table.transaction_log.head().files}
     assert len(files) > 4 and w.lake("count(*), count(distinct id)") == [(1500, 1500)]
     w.changes(1, [("U", 700, "touched")])
-    done = prepare_changes(
-        lambda: w.spark, TableContext(w.ref, landing, table, ("id",)), Plan(w.ref, changes=landing.files(w.ref).changes), table.head()
-    ).commit()
+    batch = Plan(w.ref, changes=landing.files(w.ref).changes)
+    done = prepare_changes(Step(lambda: w.spark, context, batch, table.head())).commit()
     assert (done.written.files["rewritten"], done.written.files["opened"]) == (1, 1)
     assert [files[name] for name in table.transaction_log.head().removes] == [(low, high) for low, high in files.values() if low[0] <= 700 <= high[0]]
