@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,8 @@ __all__ = ['WRITE', 'IS_INSERT', 'FIRST_OP', 'HAS_COLUMNS', 'IF_PRESENT', 'MOVED
            'Folding', 'ChangePlace', 'BadChange', 'PartialMove', 'Reversal', 'FileSequence', 'UnfitText', 'FoldResult',
            'newest_carrier', 'next_upsert', 'values_at', 'is_folded', 'needs_row', 'without_old_keys', 'with_move_runs',
            'first_deliveries', 'settle_moves', 'fold', 'count_changes', 'has_sequence', 'first_place', 'first_bad',
-           'sequence_range', 'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder', 'first_unfit']
+           'sequence_range', 'SequenceOrder', 'sequence_reversals', 'folder_bytes_left', 'is_unfit_folder',
+           'first_unfit']
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-008
 def change_ranks(
@@ -387,17 +387,16 @@ def fold(
 ) -> tuple[pa.Table, FoldResult]:  # batch rows, one per key
     "Fold all changes of a key, in order, into one batch row with the same effect."
     changes, how = _with_digits(changes, how)
-    changes, facts = _inserts_only(changes, how) if how.only_inserts else (changes, count_changes(changes, how))
+    changes, result = _inserts_only(changes, how) if how.only_inserts else (changes, count_changes(changes, how))
     changes = changes.filter(pa.array(~bad_rows(changes, how.keys)))
     # If one row lacks the sequence, nobody can compare it with the others: the files' order decides.
-    sequence = "" if facts["without_sequence"] else how.sequence
+    sequence = "" if result.without_sequence else how.sequence
     codes = key_codes(changes, how.keys)
     ranks = change_ranks(changes, sequence)
     is_kept = is_folded(changes[KIND].to_numpy(), codes)
-    repeats = 0
     if MOVE in changes.column_names:
         is_first = first_deliveries(changes, codes, ranks, replace(how, sequence=sequence))
-        repeats = int((~is_first & is_kept).sum())
+        result = replace(result, repeats=int((~is_first & is_kept).sum()))
         changes = changes.filter(pa.array(is_first))
         codes = codes[is_first]
         ranks = ranks[is_first]
@@ -409,20 +408,26 @@ def fold(
     ranks = ranks[is_kept]
     chains = chain_keys(np.unique(codes, return_inverse=True)[1], ranks, changes[OP].to_numpy())
     batch = _batch_rows(changes, how, chains)
-    counted = _count_batch(changes, batch, how, chains)
-    counted["repeats"] += repeats
-    return batch, FoldResult(**facts, **counted, partial_move=_partial_move(changes, how))
+    return batch, _count_batch(result, changes, batch, how, chains)
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #263f6556
-def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, dict[str, Any]]:
-    "The changes without updates and deletes, and facts about them; about the change sequence, those of all rows."
+def _inserts_only(changes: pa.Table, how: Folding) -> tuple[pa.Table, FoldResult]:
+    "The changes without updates and deletes, and what is read; about the change sequence, of all rows."
     is_left_out = pc.is_in(changes[OP], value_set=pa.array(["U", "D"]))
     inserts = changes.filter(pc.invert(is_left_out))
-    facts = count_changes(inserts, how) | {"left_out": _count_true(is_left_out)}
-    if facts["left_out"]:
-        of_all = count_changes(changes, how)
-        facts |= {name: of_all[name] for name in ("without_sequence", "lowest", "late_lowest", "highest")}
-    return inserts, facts
+    left_out = _count_true(is_left_out)
+    result = count_changes(inserts, how)
+    if not left_out:
+        return inserts, result
+    of_all = count_changes(changes, how)
+    return inserts, replace(
+        result,
+        left_out=left_out,
+        without_sequence=of_all.without_sequence,
+        lowest=of_all.lowest,
+        late_lowest=of_all.late_lowest,
+        highest=of_all.highest,
+    )
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #094e27b6
 _DIGITS = "_cdc_digits"  # the change sequence as text, where its column has decimals
@@ -470,25 +475,33 @@ def _is_moved(changes: pa.Table, how: Folding) -> np.ndarray:
     return moved
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-031
-_COUNTED = {"inserts": "I", "updates": "U", "deletes": "D"}
-
-
-def count_changes(changes: pa.Table, how: Folding) -> dict[str, Any]:
-    "Facts about the rows read."
+def count_changes(changes: pa.Table, how: Folding) -> FoldResult:
+    "What is read, before anything is folded."
     changes = without_old_keys(changes)
     bad = bad_rows(changes, how.keys)
     kinds = changes[KIND].to_numpy()
     is_new = pa.array(kinds != "again")
     by_file = _by_file(changes.filter(is_new))
-    counts = {name: sum(file[place] for file in by_file.values()) for place, name in enumerate(_COUNTED)}
     proven = _count_true(has_sequence(changes, how.sequence)) if how.sequence else 0
     unproven = changes.num_rows - proven
+    lowest, late_lowest, highest = sequence_range(changes, kinds, "" if unproven else how.sequence)
     renamed = _count_true(pc.and_(is_new, pc.equal(changes[MOVE], MOVED_IN))) if MOVE in changes.column_names else 0
-    facts = {"rows": changes.num_rows, "bad": int(bad.sum()), "without_sequence": unproven, "renamed": renamed}
-    facts |= {"by_file": by_file, "unavailable": _count_unavailable(changes.filter(is_new))}
-    facts["first_bad"] = first_bad(changes, bad, how.keys)
-    facts["first_image"] = first_place(changes, _with_image(changes, how))
-    return counts | facts | sequence_range(changes, kinds, "" if unproven else how.sequence)
+    return FoldResult(
+        rows=changes.num_rows,
+        inserts=sum(inserts for inserts, _, _ in by_file.values()),
+        updates=sum(updates for _, updates, _ in by_file.values()),
+        deletes=sum(deletes for _, _, deletes in by_file.values()),
+        by_file=by_file,
+        renamed=renamed,
+        unavailable=_count_unavailable(changes.filter(is_new)),
+        bad=int(bad.sum()),
+        first_bad=first_bad(changes, bad, how.keys),
+        first_image=first_place(changes, _with_image(changes, how)),
+        without_sequence=unproven,
+        lowest=lowest,
+        late_lowest=late_lowest,
+        highest=highest,
+    )
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #89f2af39
 def _with_image(changes: pa.Table, how: Folding) -> np.ndarray:
@@ -564,61 +577,87 @@ def sequence_range(
     changes: pa.Table,
     kinds: np.ndarray,  # "new", "late" or "again"
     sequence: str,  # the column of the change sequence, "" when there is none
-) -> dict[str, Any]:
-    "The lowest change sequences of new and of late files, each with its file, and the highest of all."
+) -> tuple[FileSequence | None, FileSequence | None, str]:
+    "The lowest change sequence of new files, that of late ones, and the highest of all."
     if not sequence or not changes.num_rows:
-        return {"lowest": None, "late_lowest": None, "highest": ""}
+        return None, None, ""
 
     def lowest(kind: str) -> FileSequence | None:
         of_kind = changes.filter(pa.array(kinds == kind)).select([sequence, FILE])
         rows = of_kind.take(pc.sort_indices(of_kind, sort_keys=[(sequence, "ascending")])[:1]).to_pylist()
         return FileSequence(rows[0][sequence], rows[0][FILE]) if rows else None
 
-    return {"lowest": lowest("new"), "late_lowest": lowest("late"), "highest": pc.max(changes[sequence]).as_py()}
+    return lowest("new"), lowest("late"), pc.max(changes[sequence]).as_py()
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #cell-034
-def _count_batch(changes: pa.Table, batch: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
-    "Facts about the keys."
+def _count_batch(
+    result: FoldResult,  # of `count_changes`
+    changes: pa.Table,  # that were folded
+    batch: pa.Table,
+    how: Folding,
+    chains: KeyChains,
+) -> FoldResult:
+    "With what the batch does, and how the changes of its keys lie."
     write = pc.and_(batch[WRITE], pc.invert(needs_row(batch[FIRST_OP])))
     patch = pc.and_(pc.invert(batch[IS_INSERT]), pc.equal(batch[FIRST_OP], "U"))
-    counts = {"keys": batch.num_rows, "writes": _count_true(write), "patches": _count_true(pc.and_(write, patch))}
-    counts |= _count_late(changes[KIND].to_numpy()[chains.order], chains)
-    return counts | sequence_reversals(changes, how, chains) | {"first_unfit": first_unfit(batch, how.partition_texts)}
+    late, refolded, overlapping_keys = _count_late(changes[KIND].to_numpy()[chains.order], chains)
+    order = sequence_reversals(changes, how, chains)
+    return replace(
+        result,
+        keys=batch.num_rows,
+        writes=_count_true(write),
+        patches=_count_true(pc.and_(write, patch)),
+        late=late,
+        refolded=refolded,
+        overlapping_keys=overlapping_keys,
+        repeats=result.repeats + order.repeats,
+        reversed_keys=order.keys,
+        first_reversal=order.first,
+        first_unfit=first_unfit(batch, how.partition_texts),
+        partial_move=_partial_move(changes, how),
+    )
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #2c515b8f
 def _count_late(
     kinds: np.ndarray,  # "new", "late" or "again", by position
     chains: KeyChains,
-) -> dict[str, int]:
+) -> tuple[int, int, int]:
     "Rows of late files, rows folded again, and keys that have both."
     if not len(chains.start):
-        return {"late": 0, "refolded": 0, "overlapping_keys": 0}
+        return 0, 0, 0
     late, folded_again = (np.add.reduceat((kinds == kind).astype(int), chains.start) for kind in ("late", "again"))
-    counts = {"late": late.sum(), "refolded": folded_again.sum()}
-    counts["overlapping_keys"] = ((late > 0) & (folded_again > 0)).sum()
-    return {name: int(count) for name, count in counts.items()}
+    return int(late.sum()), int(folded_again.sum()), int(((late > 0) & (folded_again > 0)).sum())
+
+# %% ../../notebooks/05_changes/05_fold.ipynb #5a4e0b13
+@dataclass(frozen=True)
+class SequenceOrder:
+    "How the change sequence orders the changes of a batch, beside the order of the files."
+
+    repeats: int = 0  # changes with the sequence of another one of their key: a resumed task has sent them again
+    keys: int = 0  # keys whose changes it orders differently
+    first: Reversal | None = None  # the first of these changes
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #6c508397
-def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> dict[str, Any]:
-    "Keys whose changes the sequence orders differently from the files, and two such rows."
-    facts: dict[str, Any] = {"reversed_keys": 0, "first_reversal": None, "repeats": 0}
+def sequence_reversals(changes: pa.Table, how: Folding, chains: KeyChains) -> SequenceOrder:
+    "Compare the order of the change sequence with that of the files."
     if not how.sequence or not len(chains.start):
-        return facts
+        return SequenceOrder()
     sequence_codes = changes[how.sequence].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    is_repeated = np.diff(sequence_codes[chains.order], prepend=-1) == 0  # a resumed task has sent the change again
+    is_repeated = np.diff(sequence_codes[chains.order], prepend=-1) == 0
     is_repeated[chains.start] = False
-    facts["repeats"] = int(is_repeated.sum())
+    repeats = int(is_repeated.sum())
     file_ranks = change_ranks(changes)[chains.order]
     first_positions = np.flatnonzero(~is_repeated)
     reversed_positions = np.setdiff1d(first_positions[1:][np.diff(file_ranks[first_positions]) < 0], chains.start)
     if not len(reversed_positions):
-        return facts
-    facts["reversed_keys"] = len(np.unique(np.searchsorted(chains.start, reversed_positions, side="right")))
+        return SequenceOrder(repeats)
+    keys = len(np.unique(np.searchsorted(chains.start, reversed_positions, side="right")))
     reversal = reversed_positions[file_ranks[reversed_positions].argmin()]
     previous_position = first_positions[np.searchsorted(first_positions, reversal) - 1]
     change, previous = changes.select([NAME, FILE, ROW]).take(chains.order[[reversal, previous_position]]).to_pylist()
-    facts["first_reversal"] = Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
-    return facts
+    return SequenceOrder(
+        repeats, keys, Reversal(change[NAME], change[FILE], change[ROW], previous[FILE], previous[ROW])
+    )
 
 # %% ../../notebooks/05_changes/05_fold.ipynb #e70e9e98
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # the folder name of a null
