@@ -185,7 +185,8 @@ def _holds(
     if file in changelog.before:
         if position.load >= changelog.number:
             return False
-    elif not is_same_base(changelog, position):
+    # A reload of the same files replaced the rows, so they are in the lake since its commits.
+    elif not is_same_base(changelog, position) or position.load != changelog.number:
         return False
     if file.is_load:
         return True

@@ -568,7 +568,8 @@ def held_by(
             reason = f"it was before row {row + 1:,} of {path}, which emptied the table"
         raise NoPast(f"{changelog.table}: {reason}; the earliest position is {changelog.begins}")
     gaps = tuple(dict.fromkeys((*changelog.gaps, *applied_but_gone(changelog, position))))
-    return replace(changelog, changes=applied(changelog, position), gaps=gaps)
+    # Of the same load set, loaded twice, the commit had the rows of its own time, which carry that number.
+    return replace(changelog, changes=applied(changelog, position), gaps=gaps, number=position.load)
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-039
 def changelog_files(

@@ -159,7 +159,7 @@ def test_keys_of_several_columns_partitions_soft_deletes_and_columns_that_came_l
     assert ask(world, id=1, day="2018-12-12").rows == ()
 
 
-def test_after_a_reload_that_is_not_loaded_yet_the_life_is_told_and_nothing_compared(spark, tmp_path):
+def test_a_reload_that_is_not_loaded_yet_is_not_compared_and_after_it_rows_are_of_its_commits(spark, tmp_path):
     world = World(tmp_path, spark, {"id": "int", "name": "string"}).set(key="id")
     world.load([(1, "Lamp")]).go()
     world.load([(1, "Desk"), (2, "Sofa")])
@@ -168,6 +168,14 @@ def test_after_a_reload_that_is_not_loaded_yet_the_life_is_told_and_nothing_comp
     assert [s.file for s in audit.life.steps] == ["LOAD00000001.parquet#2"]
     world.go()
     assert (ask(world, id=1).verdict, ask(world, id=1).life.steps[0].known.number) == ("agrees", 2)
+    world.changes(10, [("U", 1, "Bed")]).go()
+    world.state.instruct(world.ref, {"kind": "reload"})
+    world.go()
+    # The same files, loaded twice: the rows are those of the second time, and an older commit names its own.
+    assert [(step.file, step.known.number) for step in ask(world, id=1).life.steps] == [("LOAD00000001.parquet#3", 4), (f"{closed(10)}.parquet", 5)]
+    write_config(tmp_path, landing="landing", lake="lake", state="sqlite:state.db")
+    said = CliRunner().invoke(app, ["as-of", world.table, "id=2", "--commit", "2", "--folder", str(tmp_path)]).output
+    assert "LOAD00000001.parquet#2" in said and "#3" not in said, said
 
 
 def test_a_format_whose_files_are_not_plain_is_read_by_spark_or_said_not_to_be_read(world, spark):
