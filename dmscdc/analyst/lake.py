@@ -20,7 +20,7 @@ from ..errors import Verdict
 from ..landing.advice import in_python
 from ..landing.files import TableRef, for_shell
 from ..service.config import Config, nearest_config, read_config
-from ..service.status import check_known, full_name, read_statuses, status_row
+from ..service.status import check_known, full_name, read_statuses, status_row, with_last_verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,13 +45,16 @@ class Lake:
     @asked
     def tables(self) -> Answer:
         "One row for each table: state, rows, lag as a time span, verdict and words, last proof, and what to do."
-        rows = [status_row(status) for status in read_statuses(self.config)]
-        for row in rows:
+        rows = []
+        for status in read_statuses(self.config):
+            row = status_row(status)
+            has_next = row["needs"] or row["verdict"] not in ("", Verdict.NOTHING)
+            row["next"] = row["command"] if has_next else ""
+            row = with_last_verdict(row)
             row["lag"] = time_span(row["lag"])
-            row["next"] = row["command"] if row["needs"] or row["verdict"] not in ("", Verdict.NOTHING) else ""
-            # With nothing to do now, the last run is of interest.
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
+            rows.append(row)
         return answer_of(f"tables of {self.config.landing}", rows, _COLUMNS)
 
     @asked

@@ -42,7 +42,7 @@ from ..landing.files import TableRef
 from ..landing.s3 import open_landing
 from ..runs.log import LoggedRun
 from ..service.config import Config
-from ..service.status import read_statuses, status_row
+from ..service.status import read_statuses, status_row, with_last_verdict
 from ..storage.filesystem import is_bucket
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Table:
     @asked
     def status(self) -> dict[str, Any]:
         "The table's line of `dmscdc status`: state, verdict, rows, lag in seconds, and what to do."
-        return status_row(*read_statuses(self.config, (self.name,)))
+        return with_last_verdict(status_row(*read_statuses(self.config, (self.name,))))
 
     @asked
     def plan(self) -> str:

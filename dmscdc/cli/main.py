@@ -49,7 +49,7 @@ from .runs import kept
 from .stream import stream_command
 from .tables import tables
 from .templates import templates_command
-from ..errors import NOT_DONE, TROUBLE, WELL, DmscdcError, Verdict
+from ..errors import TROUBLE, DmscdcError, Verdict
 from ..service.config import FILE, Config, read_config, write_config
 from ..spark.formats import spark_line
 from ..spark.server import SparkServer, plugin_port, port_of_ours, serve
@@ -323,20 +323,6 @@ def pass_(
 _TIMES = ("lag", "waiting_since")
 _COLUMNS = ("table", "state", "key", "suggested", "rows", "position", *_TIMES, "verdict", "waits", "proven")
 
-
-def _with_last_verdict(
-    row: dict[str, Any],  # of `status_row`
-) -> dict[str, Any]:
-    "A status with the last run's verdict if there is none now, unless that trouble is over."
-    now, earlier = row["verdict"], row["last_verdict"]
-    if not now and earlier == Verdict.REFUSED and row["mended"]:
-        words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
-        return {**row, "words": f"{words}: {row['command']}"}
-    # After a pass without work a person wants to know how the last load ended.
-    if now not in ("", Verdict.NOTHING) or not earlier or now and earlier in (*NOT_DONE, Verdict.BUSY):
-        return row
-    return {**row, "verdict": earlier, "words": "" if earlier in WELL else row["last_words"]}
-
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
     "The first rows in quarantine, one dict each; none where their list is gone."
@@ -358,12 +344,12 @@ def status(
     """Show every table with its key, rows, position, lag, verdict, and what it waits for.
 
     Exit codes: 0 done, 1 the landing cannot be listed, 3 a person must look."""
-    from dmscdc.service.status import read_statuses, status_row
+    from dmscdc.service.status import read_statuses, status_row, with_last_verdict
 
     unread: list[str] = []
     unplanned: list[str] = []
     statuses = read_statuses(config, on_problem=unread.append, on_notice=unplanned.append)
-    rows = [_with_last_verdict(status_row(status)) for status in statuses]
+    rows = [with_last_verdict(status_row(status)) for status in statuses]
     if json:
         show_json([{**row, "not_applied": _named(status, config)} for row, status in zip(rows, statuses)])
     else:

@@ -22,6 +22,8 @@ from ..changes.derived import with_computed
 from ..changes.options import is_csv, options_from
 from ..changes.schema import by_policy, evolve, read_footer, read_footers, unreadable_in
 from dmscdc.errors import (
+    NOT_DONE,
+    WELL,
     DmscdcError,
     LandingEmpty,
     LandingUnreachable,
@@ -53,7 +55,7 @@ from ..storage.filesystem import is_bucket
 # %% auto #0
 __all__ = ['SMALL_BYTES', 'TableStatus', 'state_of', 'input_fingerprint', 'refusal_words', 'paused_words', 'busy_words',
            'problem_words', 'read_status', 'pending_column_changes', 'chosen_tables', 'check_known', 'full_name',
-           'wanted_tables', 'waits_for_aws', 'read_statuses', 'is_input_new', 'status_row']
+           'wanted_tables', 'waits_for_aws', 'read_statuses', 'is_input_new', 'status_row', 'with_last_verdict']
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-006
 SMALL_BYTES = 1 << 20  # bytes of files, which are worked on without Spark if the last run could do without
@@ -531,3 +533,17 @@ def status_row(
         "verdict": verdict,
         "words": words,
     }
+
+# %% ../../notebooks/13_service/03_status.ipynb #5a4e0b14
+def with_last_verdict(
+    row: dict[str, Any],  # of `status_row`
+) -> dict[str, Any]:
+    "A status with the last run's verdict if there is none now, unless that trouble is over."
+    now, earlier = row["verdict"], row["last_verdict"]
+    if not now and earlier == Verdict.REFUSED and row["mended"]:
+        words = "was refused by the last run, and its files or settings have changed since. The next pass takes them"
+        return {**row, "words": f"{words}: {row['command']}"}
+    # After a pass without work a person wants to know how the last load ended.
+    if now not in ("", Verdict.NOTHING) or not earlier or now and earlier in (*NOT_DONE, Verdict.BUSY):
+        return row
+    return {**row, "verdict": earlier, "words": "" if earlier in WELL else row["last_words"]}
