@@ -175,19 +175,19 @@ def _fold_with_applied(
 # %% ../../notebooks/08_load/16_incremental.ipynb #666cd9b7
 def _fold_keyless(step: Step, folded: FoldedBatch) -> FoldedBatch:
     "The batch of a table without a key, without what repeats the load or was sent again. Raises `Refused`."
-    spark, context, head = step.spark, step.context, step.base
+    context, head = step.context, step.base
     reading = folded.reading
     changes = reading.changes
     applied = dict(step.before.window)
-    sent_again = rows_sent_again(spark, context, head, changes, folded.batch, folded.earlier, applied)
-    repeats_of_the_load = repeats_of_load(spark, context, head, changes, reading.files)
+    sent_again = rows_sent_again(step.spark, context, head, changes, folded.batch, folded.earlier, applied)
+    repeats_of_the_load = repeats_of_load(step.spark, context, head, changes, reading.files)
     instruction = (step.plan.instruction or {}).get("kind")
     was_applied = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )
     repeats = [*(repeats_of_the_load if context.doubles else []), *sent_again.rows]
     applied_batch = apply_without_key(
-        spark, context, changes, folded.batch, repeats, was_applied, _staged(step, reading)
+        step.spark, context, changes, folded.batch, repeats, was_applied, _staged(step, reading)
     )
     counts = replace(applied_batch.batch.counts, lowest=sent_again.lowest)  # of what is new
     return replace(

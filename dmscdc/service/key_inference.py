@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations, islice
+from functools import cache
+from itertools import chain, combinations, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from ..changes.csv_rows import first_rows
 from ..changes.derived import column_of, computed
 from ..changes.options import ReadOptions, is_csv
-from ..changes.read import SEQUENCE, images_of_all, may_hold_sequence
+from ..changes.read import BEFORE_IMAGE, SEQUENCE, images_of_all, may_hold_sequence
 from ..changes.schema import OP, Column, check_column_names, column_type, open_raw, size_of
 from ..errors import Nameless, Refused, Unreadable
 from ..landing.advice import Advice
@@ -28,8 +29,8 @@ from ..load.arrivals import count
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['SHARE', 'NEVER', 'COUNTED', 'read_first_rows', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id', 'guess',
-           'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
+__all__ = ['SHARE', 'NEVER', 'COUNTED', 'read_first_rows', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id',
+           'is_inserted_twice', 'guess', 'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
 # Enough to show that a column is not a key, and read quickly however large the file is.
@@ -116,10 +117,27 @@ def looks_like_id(
         return 1
     return 2 if column.lower().endswith("_id") or column.endswith(("Id", "ID")) else 3
 
+# %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b15
+def is_inserted_twice(
+    changes: Sequence[pa.Table],  # rows of change files, in order
+    columns: tuple[str, ...],
+) -> bool:
+    "Whether a row is inserted that is there, by these columns, and was not deleted since."
+    parts = [rows.select([OP, *columns]) for rows in changes if {OP, *columns} <= set(rows.column_names)]
+    if not parts:
+        return False
+    rows = pa.concat_tables(parts, promote_options="permissive")
+    step = pc.case_when(
+        pc.make_struct(pc.equal(rows[OP], "I"), pc.equal(rows[OP], "D")), pa.scalar(1), pa.scalar(-1), pa.scalar(0)
+    )
+    totals = rows.append_column("_cdc_step", step).group_by(list(columns)).aggregate([("_cdc_step", "sum")])
+    return bool(pc.any(pc.greater(totals["_cdc_step_sum"], 1)).as_py())
+
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-018
 def guess(
     rows: pa.Table,  # some rows of the table
     table: str,  # its name without schema
+    changes: Callable[[], Sequence[pa.Table]] = list,  # reads the first change files
 ) -> tuple[str, ...]:  # columns; empty where nothing identifies the rows
     "The best key for the rows: one column, by name and type, else the first two or three that fit."
     ranks = {field.name: rank(field, is_whole(rows[field.name])) for field in rows.schema}
@@ -129,12 +147,15 @@ def guess(
     singles = sorted(columns, key=lambda c: (looks_like_id(c, table), ranks[c]))  # of equal ones the first
     if rows.num_rows < 2:  # anything would be unique
         return tuple(c for c in singles[:1] if rows.num_rows and looks_like_id(c, table) < 3)
-    for column in singles:
-        if is_unique(rows, (column,)):
-            return (column,)
+
+    def fits(key: tuple[str, ...]) -> bool:
+        # Where only values speak for a key, a row that is inserted twice speaks against it.
+        has_name = len(key) == 1 and looks_like_id(key[0], table) < 3
+        return is_unique(rows, key) and (has_name or not is_inserted_twice(changes(), key))
+
     # Key columns usually come first, and a wide table would have thousands of combinations.
     several = (columns_together for size in (2, 3) for columns_together in combinations(columns[:8], size))
-    return next((columns_together for columns_together in several if is_unique(rows, columns_together)), ())
+    return next((key for key in chain(((column,) for column in singles), several) if fits(key)), ())
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-021
 @dataclass(frozen=True)
@@ -158,9 +179,6 @@ def judged_by(
     return next(iter(listing.load + listing.changes), None)
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #a695d7c4
-_LOOKED = 16  # change files
-
-
 def keyless_changes(
     rows: pa.Table,  # of a change file
 ) -> Counter[str]:  # how many U and D
@@ -174,17 +192,47 @@ def keyless_changes(
     return Counter(op for op in rows[OP].to_pylist() if op in ("U", "D"))
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #311b0c06
-def _lying_there(landing: Landing, table: TableRef, files: Sequence[RawFile], csv: ReadOptions) -> str:
+def _lying_there(changes: Sequence[pa.Table]) -> str:
     "What is said of such changes among the first rows of change files."
-    changes: Counter[str] = Counter()
-    for file in files:
-        with suppress(Refused):
-            changes += keyless_changes(read_first_rows(landing, table, file, csv))
-    if not changes:
+    keyless = sum(map(keyless_changes, changes), Counter())
+    if not keyless:
         return ""
-    lies = " and ".join(count(changes[op], noun) for op, noun in (("U", "update"), ("D", "delete")) if changes[op])
+    lies = " and ".join(count(keyless[op], noun) for op, noun in (("U", "update"), ("D", "delete")) if keyless[op])
     way = "before images of all columns (add-before-image-columns, column-filter all) would tell which rows they mean"
-    return f", and {lies} {'lie' if changes.total() > 1 else 'lies'} in its first change files: {way}"
+    return f", and {lies} {'lie' if keyless.total() > 1 else 'lies'} in its first change files: {way}"
+
+# %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b16
+_LOOKED = 16  # change files
+
+
+def _first_changes(landing: Landing, table: TableRef, listing: Listing, csv: ReadOptions) -> list[pa.Table]:
+    "The first rows of the first change files; one that cannot be read yet is left out."
+    changes = []
+    for file in listing.changes[:_LOOKED]:
+        with suppress(Refused):
+            changes.append(read_first_rows(landing, table, file, csv))
+    return changes
+
+# %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b17
+def _key_of_images(
+    landing: Landing,
+    table: TableRef,
+    listing: Listing,
+    csv: ReadOptions,
+    rows: pa.Table,  # of the first file
+) -> tuple[str, ...]:  # () where they are not those of a key
+    "The columns whose before images the task adds to changes: by `pk-only`, those of the primary key."
+    if not listing.changes:
+        return ()
+    try:
+        names = read_first_rows(landing, table, listing.changes[0], csv).column_names
+    except Refused:
+        return ()
+    source = [name for name in rows.column_names if not name.startswith(BEFORE_IMAGE)]
+    images = tuple(name for name in source if f"{BEFORE_IMAGE}{name}" in names)
+    # By `all` and `non-lob` they are those of nearly all columns, of which one alone may identify a row.
+    is_key = 2 * len(images) <= len(source) or not any(is_unique(rows, (name,)) for name in images)
+    return images if images and is_key and is_unique(rows, images) else ()
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #f26a0a3b
 def suggest_key(
@@ -193,7 +241,7 @@ def suggest_key(
     listing: Listing | None = None,  # of the table, if already known
     csv: ReadOptions = ReadOptions(),  # how its CSV files are read
 ) -> Suggestion:
-    "The key that a new table's first file suggests; for CSV without a header first of all its definition."
+    "The key that a new table's first files suggest; for CSV without a header first of all its definition."
     listing = landing.files(table) if listing is None else listing
     file = judged_by(listing)
     only = Advice.SET(table)
@@ -209,14 +257,18 @@ def suggest_key(
         words = f"the first row of {file.path} looks like a header" if "header=true" in way else words
         return Suggestion((), words, way, "columns")
     check_column_names(str(table), file.path, rows.column_names)
-    key = guess(rows, table.name)
+    if images := _key_of_images(landing, table, listing, csv, rows):
+        names = ",".join(images)
+        words = f"{names}: {listing.changes[0].path} has before images of these columns, as a task adds them to a key"
+        return Suggestion(images, words, f"{only} --key {for_shell(names)}")
+    changes = cache(lambda: _first_changes(landing, table, listing, csv))  # read only where they decide
+    key = guess(rows, table.name, changes)
     if rows.num_rows < 2:
         rows_seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"
         words = f"{','.join(key)}, by its name: {rows_seen}" if key else f"{rows_seen}; {NEVER}"
         return Suggestion(key, words, f"{only} --key {for_shell(','.join(key)) if key else 'COLUMN'}")
     if not key:
-        lie = _lying_there(landing, table, listing.changes[:_LOOKED], csv)
-        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{lie}"
+        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{_lying_there(changes())}"
         return Suggestion((), words, f"{only} --insert-only")
     noun, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {noun} different in {file.path}"

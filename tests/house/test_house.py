@@ -410,13 +410,11 @@ def test_no_expression_of_spark_is_built_before_the_session_that_is_opened_on_de
     given: set[str] = set()  # functions that get a session on demand, in load also from another one that has it
     for _ in range(9):
         for node in loading:
-            sessions = {
-                "on_demand",
-                *(one.arg for one in node.args.args if node.name in given and one.annotation and "SparkSession" in ast.unparse(one.annotation)),
-            }
-            calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)]
-            handed = [(call.func.id, {one.id for one in call.args if isinstance(one, ast.Name)}) for call in calls]
-            given |= {name for name, words in handed if "on_demand" in words or words & sessions and name in {one.name for one in loading}}
+            sessions = {one.arg for one in node.args.args if node.name in given and one.annotation and "SparkSession" in ast.unparse(one.annotation)}
+            for call in (one for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)):
+                words = {ast.unparse(one) for one in call.args}
+                if "step.spark" in words or words & sessions and call.func.id in {one.name for one in loading}:
+                    given.add(call.func.id)
     early, seen = [], 0
     for node in (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         opens = [
