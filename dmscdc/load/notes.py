@@ -12,7 +12,7 @@ from ..changes.schema import Schema
 from ..changes.stage import Batch
 from ..lake.table import Commit, CommitMetrics
 from ..landing.advice import Advice
-from ..landing.files import RawFile
+from ..landing.files import RawFile, for_shell
 from .arrivals import count, some
 from .results import TableContext
 from ..state.position import Position
@@ -131,18 +131,26 @@ def note_unmatched(context: TableContext, written: CommitMetrics, left_out: Sche
     images_left_out = [column.name for column in left_out if column.name in images]
     reload = f"{Advice.RELOAD(context.table)}"
     verb = "was" if written.unmatched == 1 else "were"
-    fact = f"{count(written.unmatched, 'update')} met no row and {verb} inserted"
+    fact = f"{count(written.unmatched, 'update')} matched no row and {verb} inserted"
     if images_left_out:
         return (
             f"{fact}; the before images that tell of changed keys ({', '.join(images_left_out)}) are left out "
             f"(--schema-policy keep). To follow them: {Advice.SET(context.table, '--schema-policy evolve')}, "
             f"then {reload}"
         )
-    if images & {column.name for column in written.commit.schema}:
+    names = [column.name for column in written.commit.schema]
+    if images & {*names}:
         return f"{fact}: a file came late, or inserts are missing. A reload brings what the files have: {reload}"
+    if imaged := [name for name in names if f"BI_{name}" in names]:
+        command = Advice.SET(context.table, f"--key {for_shell(','.join(imaged))}")
+        return (
+            f"{fact}. The files have before images of {','.join(imaged)}, and the key is set to "
+            f"{','.join(context.key)}. If those are the key: {command}, then {reload}"
+        )
     return (
-        f"{fact}: a key was changed at the source (the row with the old key is still in the lake), or inserts are "
-        f"missing. Add before-image columns to the task, and reload: {reload}"
+        f"{fact}: a key was changed at the source, so the row with the old key is still in the lake; or inserts are "
+        f"missing. To find such rows: {Advice.RECONCILE(context.table)}. To follow changed keys, add before-image "
+        "columns to the task, and let DMS load the table again"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #86554a5b

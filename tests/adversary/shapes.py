@@ -97,7 +97,7 @@ def usual() -> list[Table]:
         ),
         item("late", "a late file that meets applied keys", first, second, late, said={2: Said((late.name,), ("attention",), right=True)}),
         item("empty", "files without rows", changes(1, [], ITEM), update(2, {"id": 1}), changes(3, [], ITEM, round=2)),
-        table("nothing", "no load at all", first, second, moved, asked=False, said={1: Said(("met no row",), ("attention",), right=True)}),
+        table("nothing", "no load at all", first, second, moved, asked=False, said={1: Said(("matched no row",), ("attention",), right=True)}),
         item(
             "groups",
             "many small row groups",

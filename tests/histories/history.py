@@ -618,7 +618,7 @@ def expected(note: str, told: SyncResult) -> bool:
         return True
     if "quarantined" in note:
         return any(file.sound is not None for file in told.files) or told.was_late
-    if "met no row" in note or "given a key that another row still had" in note:
+    if "matched no row" in note or "given a key that another row still had" in note:
         return told.was_late or not told.exact
     if note.startswith("late file") or "arrived too late" in note:
         return told.was_late

@@ -80,5 +80,5 @@ def test_passes_cut_anywhere_equal_applying_one_by_one(tmp_path, spark, key, del
             write_histories(w, rng, key, number, sequences)
             if number + 1 in (*cuts, FILES):
                 done = w.go()
-                assert done.verdict in ("ok", "attention") and all("met no row" in note for note in done.notes)
+                assert done.verdict in ("ok", "attention") and all("matched no row" in note for note in done.notes)
                 assert w.lake(COLUMNS) == replayed(w.raw, key, COLUMNS, delete == "soft"), closed(number)

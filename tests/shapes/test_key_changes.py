@@ -218,7 +218,7 @@ def test_of_two_columns_and_another_type(spark, way, tmp_path):
 def test_without_before_images_an_update_of_an_unknown_key_is_said(spark, tmp_path):
     world = World(tmp_path, spark, PLAIN).set(key="id").load([(1, "a")]).changes(1, [("U", 2, "a")])
     found = world.go()
-    assert found.verdict == "attention" and "1 update met no row and was inserted" in found.words and "before-image columns" in found.words
+    assert found.verdict == "attention" and "1 update matched no row and was inserted" in found.words and "before-image columns" in found.words
 
 
 def test_a_column_of_the_source_is_not_taken_for_a_before_image(spark, way, tmp_path):
