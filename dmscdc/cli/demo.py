@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +17,19 @@ from ..capture.writer import write_changes, write_load
 from ..errors import FolderInUse
 from ..landing.files import TableRef
 from ..reconcile.explain import Proof, ProofRequest, prove
+from ..reconcile.proven import keep_proof
+from ..runs.pages import write_front_page
 from ..service.config import Config, read_config, write_config
 from ..service.passes import PassResult, run_pass
+from ..service.status import read_statuses, status_row
 from ..state.registry import open_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['TABLES', 'open_shop', 'ask_shop', 'set_up', 'change_shop', 'prove_all', 'summary', 'set_up_2019', 'tell']
+__all__ = ['TABLES', 'open_shop', 'ask_shop', 'set_up', 'change_shop', 'prove_all', 'summary', 'keep_proofs', 'set_up_2019',
+           'tell']
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #cell-022
 TABLES = {"store": "id", "product": "id", "productorder": "id"}  # of the shop, with their keys
@@ -97,6 +101,17 @@ def summary(
     "The result of a proof, short if the table is equal."
     return f"{proof.table}: equal, {proof.done.lake.rows:,} rows" if proof.done.is_equal else proof.words
 
+# %% ../../notebooks/17_cli/02_demo.ipynb #5a4e0b1c
+def keep_proofs(
+    config: Config,  # of the demo
+    proofs: Sequence[Proof],
+) -> None:
+    "Note with each table that it was compared, and show it on the front page."
+    state = open_state(config.state, config.landing)
+    for proof in proofs:
+        keep_proof(state, TableRef.parse(str(proof.table)), proof.to_dict())
+    write_front_page(config.runs, [status_row(status) for status in read_statuses(config)], keep=config.keep)
+
 # %% ../../notebooks/17_cli/02_demo.ipynb #53b56cf6
 def _landing_of_2019(
     folder: Path,  # of the demo
@@ -167,4 +182,5 @@ def tell(
     proofs = prove_all(config)
     for proof in proofs:
         say(f"    {summary(proof)}")
+    keep_proofs(config, proofs)
     return proofs
