@@ -16,7 +16,7 @@ from ..landing.advice import Advice
 from ..runs.log import LoggedRun, RunLog
 from ..runs.report import took
 from ..service.config import Config
-from ..service.idle import is_idle
+from ..service.idle import has_idle_note
 from ..service.metrics import pass_facts, table_facts
 from ..service.status import TableStatus, read_statuses
 from ..service.workers import Outcome, outcome_without_run
@@ -128,7 +128,7 @@ def _raised_by_passes(
     ends = [line.end for line in RunLog(config.runs).lines() if line.job == "pass"]
     since = now - took(_EPOCH, max(ends)) if ends else math.inf
     quiet = pass_facts(facts, _EPOCH, _EPOCH)["quiet"] or 0.0
-    missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not is_idle(config, now) else []
+    missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not has_idle_note(config, now) else []
     return [*missed, *([("Quiet", quiet)] if quiet > limits["QuietSeconds"] else [])]
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #a742ecf8
