@@ -326,7 +326,7 @@ def row_after(
 # %% ../../notebooks/13_service/08_passes.ipynb #7c1e0021
 def _write_page(
     config: Config,
-    line: LoggedRun,  # of the pass
+    logged: LoggedRun,  # the pass
     result: PassResult,
 ) -> str:  # its name below the runs; "" for a pass that found nothing to do
     "Write the page of a pass. Raises `RunStoreError`."
@@ -349,7 +349,7 @@ def _write_page(
         tables.append(facts)
     stamp = datetime.fromisoformat(result.start).strftime("%Y%m%dT%H%M%S%f")[:-3]
     name = f"pass/{stamp}Z-{result.id}.html"
-    store.publish(name, lambda: pass_page(line, tables))
+    store.publish(name, lambda: pass_page(logged, tables))
     return name
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-021
@@ -362,9 +362,9 @@ def _finish(
     "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     facts = {name: getattr(result, name) for name in ("start", "end", "verdict", "words", "cause")}
-    line = LoggedRun(result.id, "pass", **facts, command=command, by=started_by())
+    logged = LoggedRun(result.id, "pass", **facts, command=command, by=started_by())
     try:
-        RunLog(config.runs).append(replace(line, html=_write_page(config, line, result)))
+        RunLog(config.runs).append(replace(logged, html=_write_page(config, logged, result)))
         # After a pass over some tables, the front page still shows the others.
         unplanned = {status.table: status for status in read_statuses(config)} if only else {}
         by_table = unplanned | {status.table: status for status in statuses}
