@@ -18,7 +18,7 @@ from dmscdc.changes.quarantine import (
     PASSED,
     SENT_AGAIN,
     LeftOut,
-    SetAside,
+    QuarantinedRow,
     left_out_changes,
 )
 from ..errors import Unreadable
@@ -293,7 +293,7 @@ def _prepare_only_quarantined(
 ) -> StagedLoad:
     "A batch of which no file can be read: only the position moves."
     before = Position.from_json(head.position)
-    rows = [SetAside(path, None, reason) for path, reason in unreadable_files.items()]
+    rows = [QuarantinedRow(path, None, reason) for path, reason in unreadable_files.items()]
     position = carry_over(plan.after, before)
     position, note = quarantine_rows(
         context, position, head, after_drop(before, plan), {file.path for file in files}, rows
@@ -313,7 +313,7 @@ def prepare_changes(spark: OpenSession, context: TableContext, plan: Plan, head:
     try:
         return _prepare_batch(spark, context, plan, head, files, {})
     except Unreadable:
-        unreadable_files = find_unreadable(context, plan, head, files) if context.aside else {}
+        unreadable_files = find_unreadable(context, plan, head, files) if context.quarantine_folder else {}
         if not unreadable_files:
             raise
     # A file that cannot be read is quarantined as a whole; the others go on without it.
@@ -328,7 +328,7 @@ def prepare_empty(spark: OpenSession, context: TableContext, plan: Plan, head: C
     try:
         footers = open_files(context, plan.changes, head).footers
     except Unreadable:
-        unreadable_files = find_unreadable(context, plan, head, plan.changes) if context.aside else {}
+        unreadable_files = find_unreadable(context, plan, head, plan.changes) if context.quarantine_folder else {}
         if not unreadable_files:
             raise
         footers = open_files(

@@ -19,7 +19,7 @@ __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'commit_steps'
 # %% ../../notebooks/08_load/20_process.ipynb #cell-004
 from ..changes.options import options_from
 from ..changes.partition_runners import explained
-from ..changes.quarantine import aside_folder, dropped
+from ..changes.quarantine import dropped, quarantine_folder_of
 from dmscdc.errors import (
     CommitConflict,
     DmscdcError,
@@ -74,8 +74,8 @@ def prepare_position(spark: OpenSession, context: TableContext, plan: Plan, head
     "A commit without rows: an instruction moves the position."
     before = Position.from_json(head.position) if head else Position()
     schema = head.schema if head else ()
-    aside = dropped(before.aside or {}, plan.instruction)
-    position = replace(carry_over(plan.after, before), aside=aside).to_commit()
+    quarantined = dropped(before.quarantined or {}, plan.instruction)
+    position = replace(carry_over(plan.after, before), quarantined=quarantined).to_commit()
     op_column = "" if head else context.op_column
     transaction = Transaction(head, position, context.run, schema, context.key, context.partition, op_column=op_column)
     return StagedLoad(context.lake.commit_position(transaction, spark))
@@ -299,7 +299,7 @@ def _task_of(table_state: TableState, landing: Landing | WithArchive, lake: str,
     "What the loaders need to know."
     item, position = table_state.item, table_state.position
     csv = options_from(item.columns, item.csv, position.csv if position else None)
-    folder = aside_folder(item.out_path or lake, item.table)
+    folder = quarantine_folder_of(item.out_path or lake, item.table)
     return TableContext(
         item.table,
         landing,
@@ -310,7 +310,7 @@ def _task_of(table_state: TableState, landing: Landing | WithArchive, lake: str,
         op_column=item.op_column,
         run=run,
         csv=csv,
-        aside=folder if item.bad_rows == "aside" else "",
+        quarantine_folder=folder if item.bad_rows == "aside" else "",
         schema_policy=item.schema_policy,
         reload=item.reload,
         reloads=reload_folder(item.out_path or lake, item.table),
