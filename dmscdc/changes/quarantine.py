@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['WHOLE', 'SENT_AGAIN', 'BEFORE_EMPTIED', 'OTHER_VALUES', 'NOT_EMPTIED', 'BEFORE_LOAD', 'PASSED', 'IN_LOAD',
-           'NOT_MISSING', 'KEYLESS', 'SetAside', 'aside_folder', 'write_aside', 'count_aside', 'read_aside',
-           'good_rows', 'is_same_but_aside', 'name_list', 'missing', 'dropped', 'aside_words', 'note_aside',
-           'bad_changes', 'check_number', 'is_applicable', 'bad_load_rows', 'LeftOut', 'left_out_changes']
+           'NOT_MISSING', 'KEYLESS', 'QuarantinedRow', 'quarantine_folder_of', 'write_quarantine_list',
+           'count_quarantined', 'read_quarantined', 'good_rows', 'has_same_good_rows', 'name_list', 'missing',
+           'dropped', 'quarantine_words', 'note_quarantined', 'bad_changes', 'check_number', 'is_applicable',
+           'bad_load_rows', 'LeftOut', 'left_out_changes']
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #890f2620
 WHOLE = -1  # how many rows of a file are quarantined: all, because it cannot be read
 
 
 @dataclass(frozen=True)
-class SetAside:
-    "A row, or a whole file, that is not in the table."
+class QuarantinedRow:
+    "A row, or a whole file, that is quarantined: a line of JSON in a list of the table's quarantine folder."
 
     path: str  # below the table's folder
     row: int | None  # its place in the file, from 0; None: the whole file
@@ -45,7 +46,7 @@ class SetAside:
     text: str = ""  # of the row
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #d225023e
-def aside_folder(
+def quarantine_folder_of(
     lake: str,  # where lake tables lie
     table: TableRef,
 ) -> str:
@@ -53,9 +54,9 @@ def aside_folder(
     return f"{lake.rstrip('/')}/_quarantine/{table.schema}/{table.name}"
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #66710c18
-def write_aside(
+def write_quarantine_list(
     url: str,  # a new file
-    rows: Sequence[SetAside],
+    rows: Sequence[QuarantinedRow],
     good: Mapping[str, str] | None = None,  # path -> digest of the other rows, see `good_rows`
 ) -> None:
     "Write a list as JSON: a line for each row, and one for each digest."
@@ -65,8 +66,8 @@ def write_aside(
     put_text(url, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #8488e2bc
-def count_aside(
-    rows: Sequence[SetAside],
+def count_quarantined(
+    rows: Sequence[QuarantinedRow],
     name: str,  # of the list
     unlisted: Mapping[str, int] | None = None,  # path -> how many rows of it are not in the list
 ) -> dict[str, list[Any]]:  # path -> how many rows, WHOLE for all of them; the name of the list[Any]
@@ -83,13 +84,13 @@ def _lines_of(url: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in get_text(url).split("\n") if line]
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #f9f2b74c
-def read_aside(
+def read_quarantined(
     folder: str,  # of the table's lists
     by_path: Mapping[str, Sequence[Any]],  # of its newest commit
-) -> list[SetAside]:
+) -> list[QuarantinedRow]:
     "The rows that are missing in a table, by file and row. Raises `FileNotFoundError` if a list is gone."
     lists = {name: _lines_of(f"{folder}/{name}") for name in {name for _, name in by_path.values()}}
-    rows = [(name, SetAside(**line)) for name, lines in lists.items() for line in lines if "good" not in line]
+    rows = [(name, QuarantinedRow(**line)) for name, lines in lists.items() for line in lines if "good" not in line]
     # A list may name files that were replayed since; the commit knows which are still missing.
     current = [row for name, row in rows if row.path in by_path and by_path[row.path][1] == name]
     return sorted(current, key=lambda row: (row.path.rpartition("/")[2], row.path, row.row or 0))
@@ -124,7 +125,7 @@ def good_rows(
     return hashlib.sha256(json.dumps([start, digests]).encode()).hexdigest()[:32]
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #c2a7cba6
-def is_same_but_aside(
+def has_same_good_rows(
     url: str,  # of the file as it is now, as Parquet
     path: str,
     folder: str,  # of the table's lists
@@ -157,7 +158,7 @@ _NO_KEY = "-no-key.jsonl"  # of a list of updates and deletes that only a key co
 
 def name_list(
     commit: int,
-    rows: Iterable[SetAside],
+    rows: Iterable[QuarantinedRow],
 ) -> str:  # of a new list
     "The name of a commit's list."
     reasons = [row.reason for row in rows if row.reason not in NOT_MISSING]
@@ -186,7 +187,7 @@ def dropped(
     return {path: entry for path, entry in by_path.items() if path not in dropped_paths}
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #5f462f31
-def aside_words(by_path: Mapping[str, Sequence[Any]]) -> str:
+def quarantine_words(by_path: Mapping[str, Sequence[Any]]) -> str:
     "How many rows and files are quarantined."
     whole_files = [path for path, (number, _) in by_path.items() if number == WHOLE]
     rows = sum(number for number, _ in by_path.values() if number != WHOLE)
@@ -196,7 +197,7 @@ def aside_words(by_path: Mapping[str, Sequence[Any]]) -> str:
     return " and ".join(words)
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #8a87c67d
-def note_aside(
+def note_quarantined(
     table: TableRef,
     by_path: Mapping[str, Sequence[Any]],  # of the newest commit
 ) -> str:  # "" if nothing is quarantined
@@ -208,13 +209,13 @@ def note_aside(
     # Such rows are no fault of a file: nothing can be repaired, only a key helps.
     if all(entry[1].endswith(_NO_KEY) for entry in by_path.values()):
         return (
-            f"updates and deletes that were not applied, because the table has no key: {aside_words(by_path)} "
+            f"updates and deletes that were not applied, because the table has no key: {quarantine_words(by_path)} "
             f"({example}{', …' * (len(by_path) > 1)}). To see them: {Advice.QUARANTINE_SHOW(table)}. If "
             f"columns identify its rows: {Advice.SET(table, '--key COLUMNS')}, then "
             f"{Advice.RELOAD(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
         )
     return (
-        f"quarantined and not in the table: {aside_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "
+        f"quarantined and not in the table: {quarantine_words(by_path)} ({example}{', …' * (len(by_path) > 1)}). "
         f"To see them, and why: {Advice.QUARANTINE_SHOW(table)}. After a repair of the file or of the table's "
         f"definition: {Advice.QUARANTINE_REPLAY(table)}; to go on without them: {Advice.QUARANTINE_DROP(table)}"
     )
@@ -242,7 +243,7 @@ def bad_changes(
     spark: SparkSession,
     files: ChangeFiles,
     keys: Sequence[str],  # () for a table without a key
-) -> list[SetAside]:  # by file and row; at most one more than MAX_BAD_ROWS
+) -> list[QuarantinedRow]:  # by file and row; at most one more than MAX_BAD_ROWS
     "The rows of change files that cannot be applied."
     from pyspark.sql import functions as F
 
@@ -257,12 +258,12 @@ def bad_changes(
     reason = "_cdc_why"
     bad = rows.withColumn(reason, _why(keys, texts)).where(F.col(reason).isNotNull())
     listed = bad.select(FILE, ROW, reason, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1)
-    return [SetAside(*row) for row in listed.collect()]
+    return [QuarantinedRow(*row) for row in listed.collect()]
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #2557960c
 def check_number(
     table: TableRef,
-    rows: Sequence[SetAside],
+    rows: Sequence[QuarantinedRow],
 ) -> None:
     "Raise `Refused` if there are too many to be quarantined."
     from dmscdc.changes.csv_rows import MAX_BAD_ROWS
@@ -294,7 +295,7 @@ def bad_load_rows(
     spark: SparkSession,
     files: ChangeFiles,  # of a load
     keys: Sequence[str],
-) -> list[SetAside]:  # by file and row; at most one more than MAX_BAD_ROWS
+) -> list[QuarantinedRow]:  # by file and row; at most one more than MAX_BAD_ROWS
     "The rows of a load that have no key, or no value at all."
     from pyspark.sql import functions as F
 
@@ -307,14 +308,14 @@ def bad_load_rows(
     reason = F.coalesce(*nulls, F.lit("no field has a value"))
     text = F.to_json(F.struct(*map(quoted, names)))
     bad = read_changes(spark, files).where(~is_applicable(keys, names)).select(FILE, ROW, reason, text)
-    return [SetAside(*row) for row in bad.orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1).collect()]
+    return [QuarantinedRow(*row) for row in bad.orderBy(FILE, ROW).limit(MAX_BAD_ROWS + 1).collect()]
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #009c59fd
 @dataclass(frozen=True)
 class LeftOut:
     "Updates and deletes of a table without a key."
 
-    rows: tuple[SetAside, ...] = ()  # the first, by file and row
+    rows: tuple[QuarantinedRow, ...] = ()  # the first, by file and row
     counts: Mapping[str, int] = field(default_factory=dict)  # path -> how many there are
 
     @property
@@ -345,4 +346,4 @@ def left_out_changes(
     # There may be any number, because nothing is wrong with the files: the first are listed, all are counted.
     examples = rows.select(FILE, ROW, reason, text).orderBy(FILE, ROW).limit(MAX_BAD_ROWS).collect()
     counts: dict[str, int] = dict(rows.groupBy(FILE).count().collect())
-    return LeftOut(tuple(SetAside(*row) for row in examples), counts)
+    return LeftOut(tuple(QuarantinedRow(*row) for row in examples), counts)

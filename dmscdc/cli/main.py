@@ -326,12 +326,13 @@ _COLUMNS = ("table", "state", "key", "suggested", "rows", "position", *_TIMES, "
 # %% ../../notebooks/17_cli/12_main.ipynb #86abe7d5
 def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see `Processed.not_applied`
     "The first rows in quarantine, one dict each; none where their list is gone."
-    from dmscdc.changes.quarantine import aside_folder, read_aside
+    from dmscdc.changes.quarantine import quarantine_folder_of, read_quarantined
     from dmscdc.load.results import NAMED, named
 
-    aside = (status.plan.before.aside or {}) if status.plan and status.plan.before else {}
+    by_path = (status.plan.before.quarantined or {}) if status.plan and status.plan.before else {}
+    folder = quarantine_folder_of(status.item.out_path or config.lake, status.table)
     with suppress(FileNotFoundError):
-        return [*map(named, read_aside(aside_folder(status.item.out_path or config.lake, status.table), aside)[:NAMED])]
+        return [*map(named, read_quarantined(folder, by_path)[:NAMED])]
     return []
 
 # %% ../../notebooks/17_cli/12_main.ipynb #1c3e48ab

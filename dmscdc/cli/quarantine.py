@@ -9,7 +9,14 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from ..changes.quarantine import WHOLE, SetAside, aside_folder, aside_words, missing, read_aside
+from dmscdc.changes.quarantine import (
+    WHOLE,
+    QuarantinedRow,
+    missing,
+    quarantine_folder_of,
+    quarantine_words,
+    read_quarantined,
+)
 from .options import Json, Name, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell, printable
@@ -28,12 +35,12 @@ quarantine = typer.Typer(help="Show, replay or drop rows and files in quarantine
 def _kept(
     item: TableItem,
     config: Config,
-) -> dict[str, list]:  # by file, as `changes.quarantine.count_aside`
+) -> dict[str, list]:  # by file, as `changes.quarantine.count_quarantined`
     "What a table's newest commit has quarantined."
     from dmscdc.lake.table import open_lake
 
     head = open_lake(item, config.lake, config.catalog).head()
-    return (Position.from_json(head.position).aside or {}) if head else {}
+    return (Position.from_json(head.position).quarantined or {}) if head else {}
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #2d79a540
 def _item(table: str, config: Config) -> TableItem:
@@ -44,14 +51,14 @@ def _item(table: str, config: Config) -> TableItem:
     raise UnknownTable(f"no table {ref}: the state does not know it. Tables: dmscdc table list")
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #a28b376b
-def _rows_of(item: TableItem, config: Config) -> list[SetAside]:
+def _rows_of(item: TableItem, config: Config) -> list[QuarantinedRow]:
     "The rows of a table that are quarantined. Raises `BadSetting` if their list is gone."
-    numbers, folder = _kept(item, config), aside_folder(item.out_path or config.lake, item.table)
+    numbers, folder = _kept(item, config), quarantine_folder_of(item.out_path or config.lake, item.table)
     try:
-        return read_aside(folder, numbers)
+        return read_quarantined(folder, numbers)
     except FileNotFoundError as error:
         raise BadSetting(
-            f"{item.table}: {aside_words(numbers)} quarantined, in {', '.join(numbers)}; their list is gone from "
+            f"{item.table}: {quarantine_words(numbers)} quarantined, in {', '.join(numbers)}; their list is gone from "
             f"{folder}. "
             f"To apply the files again: dmscdc quarantine replay {for_shell(item.table)}"
         ) from error
@@ -66,11 +73,11 @@ def quarantine_list(
     "List the tables with rows in quarantine."
     rows = []
     for item in open_state(config.state, config.landing, ask=True).items():
-        if aside := missing(_kept(item, config)):
-            numbers = [number for number, _ in aside.values()]
+        if by_path := missing(_kept(item, config)):
+            numbers = [number for number, _ in by_path.values()]
             unreadable = numbers.count(WHOLE)
-            number = {"rows": sum(numbers) + unreadable, "files": len(aside) - unreadable, "unreadable": unreadable}
-            rows.append({"table": str(item.table), **number, "first": min(aside)})
+            number = {"rows": sum(numbers) + unreadable, "files": len(by_path) - unreadable, "unreadable": unreadable}
+            rows.append({"table": str(item.table), **number, "first": min(by_path)})
     if as_json:
         show_json(rows)
     else:
@@ -107,16 +114,16 @@ def _chosen(
     files: list[str],  # as typed; none for all
 ) -> list[str]:  # paths
     "Files of a table that have something quarantined. Raises `BadSetting`."
-    aside, name = missing(_kept(item, config)), for_shell(item.table)
-    if not aside:
+    by_path, name = missing(_kept(item, config)), for_shell(item.table)
+    if not by_path:
         raise BadSetting(f"{item.table}: nothing is quarantined. Tables with quarantined rows: dmscdc quarantine list")
     # A file may be typed with its folder or without.
-    matches = {file: [path for path in aside if file in (path, path.rpartition("/")[2])] for file in files}
+    matches = {file: [path for path in by_path if file in (path, path.rpartition("/")[2])] for file in files}
     if odd := [file for file, paths in matches.items() if not paths]:
-        examples = ", ".join(list(aside)[:5])
+        examples = ", ".join(list(by_path)[:5])
         words = f"{item.table}: nothing is quarantined of {', '.join(odd)}, only of {examples}"
         raise BadSetting(f"{words}: dmscdc quarantine show {name}")
-    return [path for paths in matches.values() for path in paths] or list(aside)
+    return [path for paths in matches.values() for path in paths] or list(by_path)
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #da4cfd35
 def _instruct(item: TableItem, config: Config, instruction: dict[str, Any], words: str) -> None:

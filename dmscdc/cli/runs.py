@@ -44,15 +44,15 @@ def chosen_runs(
     verdict: str | None,  # only those that ended so
     since: str | None,  # a time, a day, a month or a year, UTC: 2018-12-13T10, 2018-12-13, 2018-12, 2018
 ) -> Iterator[LoggedRun]:  # the newest first
-    "The chosen lines of the run log; those before `since` are not read."
+    "The chosen runs of the run log; those before `since` are not read."
     if verdict not in (None, *ENDS):
         raise BadSetting(f"no run ends as {verdict!r}; verdicts are {', '.join(ENDS)}")
     since = since and _begin_of(since)
     # The log is read from its end, since after a year of hourly passes its first lines are rarely needed.
-    lines = takewhile(lambda line: not since or line.end >= since, RunLog(config.runs).newest_first())
-    fitting = (line for line in lines if table in (None, line.table) and verdict in (None, line.verdict))
+    ended = takewhile(lambda run: not since or run.end >= since, RunLog(config.runs).newest_first())
+    fitting = (run for run in ended if table in (None, run.table) and verdict in (None, run.verdict))
     # A line is written when its run ends, so starts are in no order.
-    return (line for line in fitting if not since or line.start >= since)
+    return (run for run in fitting if not since or run.start >= since)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #d5432952
 @kept.command("list", epilog="Example: dmscdc runs list --table sampledb.product --verdict failed --since 2018-12-01")
@@ -66,30 +66,30 @@ def runs_list(
     json: Json = False,
 ) -> None:
     "List the newest runs."
-    lines = list(islice(chosen_runs(config, table, verdict, since), most))[::-1]
+    runs = list(islice(chosen_runs(config, table, verdict, since), most))[::-1]
     if json:
-        show_json([line.to_json() for line in lines])
-    elif not lines:
+        show_json([run.to_json() for run in runs])
+    elif not runs:
         about = {"table": table, "verdict": verdict, "since": since}
         chosen = "".join(f", {name} {value}" for name, value in about.items() if value)
         show_line(f"no run in {config.runs}{chosen}")
     else:
-        show_table([{**line.to_json(), "start": line.start[:19]} for line in lines], LISTED)
+        show_table([{**run.to_json(), "start": run.start[:19]} for run in runs], LISTED)
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-014
 def find_run(
     config: Config,
     id: str,  # of a run, or its beginning
 ) -> LoggedRun:
-    "The run log line of a run, by its id or the beginning of it."
-    for line in RunLog(config.runs).newest_first() if id else ():
-        if not str(line.run).startswith(id):
+    "A run of the run log, by its id or the beginning of it."
+    for run in RunLog(config.runs).newest_first() if id else ():
+        if not str(run.run).startswith(id):
             continue
-        if line.notebook:
-            return line
+        if run.notebook:
+            return run
         # A pass has a line in the run log, but no notebook.
-        if line.job == "pass":
-            raise BadSetting(f"{line.run} is a pass, which keeps no report; its runs do: dmscdc runs list")
+        if run.job == "pass":
+            raise BadSetting(f"{run.run} is a pass, which keeps no report; its runs do: dmscdc runs list")
     raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-016
@@ -104,11 +104,11 @@ def runs_show(
     json: Json = False,
 ) -> None:
     "Show what a run recorded."
-    line = find_run(config, id)
+    run = find_run(config, id)
     if json:
-        show_json({**line.to_json(), "records": records(open_run_store(config.runs).get(line.notebook))})
+        show_json({**run.to_json(), "records": records(open_run_store(config.runs).get(run.notebook))})
     else:
-        plain = line.to_json() | ({} if line.lag is None else {"lag": duration(line.lag)})
+        plain = run.to_json() | ({} if run.lag is None else {"lag": duration(run.lag)})
         show_table([{"what": name, "is": value} for name, value in plain.items()], ["what", "is"])
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-025
@@ -146,10 +146,10 @@ def runs_html(
     if id is not None:
         show_line(_remade(config, find_run(config, id).notebook))
         return
-    for line in RunLog(config.runs).newest_first() if reports else ():
-        if line.notebook:
+    for run in RunLog(config.runs).newest_first() if reports else ():
+        if run.notebook:
             try:
-                _remade(config, line.notebook)
+                _remade(config, run.notebook)
             # `maintain runs` removes the notebooks of old runs; their lines stay.
             except FileNotFoundError as error:
                 show_line(error)

@@ -16,7 +16,7 @@ from ..landing.advice import Advice
 from ..runs.log import LoggedRun, RunLog
 from ..runs.report import took
 from ..service.config import Config
-from ..service.idle import is_idle
+from ..service.idle import has_idle_note
 from ..service.metrics import pass_facts, table_facts
 from ..service.status import TableStatus, read_statuses
 from ..service.workers import Outcome, outcome_without_run
@@ -52,11 +52,11 @@ def _outcome(
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #c35a0aea
 def _bad_runs(
-    lines: list[LoggedRun],  # of one table and job, the oldest first
+    runs: list[LoggedRun],  # of one table and job, the oldest first
 ) -> list[LoggedRun]:
     "The runs since the last good one."
-    good = [place for place, line in enumerate(lines) if line.verdict not in TROUBLE]
-    return lines[good[-1] + 1 :] if good else lines
+    good = [place for place, run in enumerate(runs) if run.verdict not in TROUBLE]
+    return runs[good[-1] + 1 :] if good else runs
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #96807b1a
 def in_trouble(
@@ -70,14 +70,14 @@ def in_trouble(
     if alarm and alarm not in _ORDER:
         raise BadSetting(f"there is no alarm {alarm!r}; alarms are {', '.join(_ORDER)}")
     now = time.time() if now is None else now
-    lines = [line for line in RunLog(config.runs).lines() if line.table]
+    logged_runs = [run for run in RunLog(config.runs).runs() if run.table]
     rows, facts = [], []
     for status in read_statuses(config):
         outcome = _outcome(status)
-        table_lines = [line for line in lines if line.table == str(status.table)]
+        table_runs = [run for run in logged_runs if run.table == str(status.table)]
         # A difference is known from the last proof that came to an answer; it is not found anew.
-        proofs = [line for line in table_lines if line.job == "reconcile" and _COMPARED.search(line.words)]
-        bad = _bad_runs([line for line in table_lines if line.job != "reconcile"])
+        proofs = [run for run in table_runs if run.job == "reconcile" and _COMPARED.search(run.words)]
+        bad = _bad_runs([run for run in table_runs if run.job != "reconcile"])
         is_different = bool(proofs) and proofs[-1].verdict in TROUBLE
         facts.append({**table_facts(status, outcome, now), "different": int(is_different)})
         for name, value in raised(facts[-1], limits):
@@ -125,10 +125,10 @@ def _raised_by_passes(
     limits: Mapping[str, float],
 ) -> list[tuple[str, float]]:
     "NoPass with the seconds since a pass ended, and Quiet with those since DMS wrote."
-    ends = [line.end for line in RunLog(config.runs).lines() if line.job == "pass"]
+    ends = [run.end for run in RunLog(config.runs).runs() if run.job == "pass"]
     since = now - took(_EPOCH, max(ends)) if ends else math.inf
     quiet = pass_facts(facts, _EPOCH, _EPOCH)["quiet"] or 0.0
-    missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not is_idle(config, now) else []
+    missed = [("NoPass", since)] if since >= 3600 * limits["AlarmHours"] and not has_idle_note(config, now) else []
     return [*missed, *([("Quiet", quiet)] if quiet > limits["QuietSeconds"] else [])]
 
 # %% ../../notebooks/16_deploy/06_on_call.ipynb #a742ecf8

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ..changes.quarantine import KEYLESS, read_aside
+from ..changes.quarantine import KEYLESS, read_quarantined
 from ..changes.read import added_column, images_of_all, quoted
 from dmscdc.changes.schema import (
     FILE,
@@ -368,7 +368,7 @@ def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int]
 # %% ../../notebooks/10_history/04_audit.ipynb #3e1a3b4c
 def _later(commit: HoldingCommit | None, later: HoldingCommit | None) -> HoldingCommit | None:
     "The commit that holds a row: that of its file, or a later one for a row that had been quarantined."
-    return replace(later, aside=commit.number if commit else 0) if later else commit
+    return replace(later, quarantined_in=commit.number if commit else 0) if later else commit
 
 # %% ../../notebooks/10_history/04_audit.ipynb #cell-025
 def _held(
@@ -484,9 +484,9 @@ def _keyless(head: Commit | None) -> Keyless:
 # %% ../../notebooks/10_history/04_audit.ipynb #7add4132
 def _unmatched(changelog: Changelog) -> list[str]:
     "A sentence where updates of a table without a key were left out: they do not say which row they took."
-    lists = changelog.position.aside if changelog.position else None
+    lists = changelog.position.quarantined if changelog.position else None
     try:
-        rows = read_aside(changelog.aside, lists or {}) if changelog.aside else []
+        rows = read_quarantined(changelog.quarantine_folder, lists or {}) if changelog.quarantine_folder else []
     except FileNotFoundError:  # the list is gone
         return []
     number = sum(row.reason.endswith(f"update, {KEYLESS}") for row in rows)
@@ -536,7 +536,11 @@ def audit_row(
     index = KeyIndex(tuple(keys[0])) if keys else None
     audit = partial(audit_of, stamp=stamp, spark=spark, index=index, whole_line=whole_line, keyless=keyless)
     audits = [audit(changelog, lake, row_key, compare=until is None) for row_key in keys[:MANY]]
-    lists = changelog.position.aside or {} if changelog.position else {}
-    if not any(row_audit.life.steps for row_audit in audits) and changelog.aside and quarantined_rows(changelog, lists):
+    lists = changelog.position.quarantined or {} if changelog.position else {}
+    if (
+        not any(row_audit.life.steps for row_audit in audits)
+        and changelog.quarantine_folder
+        and quarantined_rows(changelog, lists)
+    ):
         words += [f"{lake.table}: quarantined rows are not shown: {Advice.QUARANTINE_SHOW(lake.table)}"]
     return audits, words

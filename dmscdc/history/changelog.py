@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..changes.options import ReadOptions, is_csv, options_from
 from ..changes.partition_runners import check_sound
-from ..changes.quarantine import KEYLESS, aside_folder, read_aside
+from ..changes.quarantine import KEYLESS, quarantine_folder_of, read_quarantined
 from ..changes.read import KIND, ChangeFiles, added_column, change_files, hide_emptied, images_of_all, read_changes
 from ..changes.rewrite import ReadableUrls
 from ..changes.schema import FILE, OP, Column, evolve, read_footers
@@ -51,10 +51,10 @@ class Changelog:
     gaps: tuple[str, ...] = ()  # sentences: what the files cannot show
     is_whole: bool = True  # the rows before the first change are known: a whole load, or an empty table
     moved: frozenset[str] = frozenset()  # paths in an archive: their object times are those of the move
-    unread: tuple[RawFile, ...] = ()  # change files that count and cannot be read: the lake has put them aside
+    unread: tuple[RawFile, ...] = ()  # change files that count and cannot be read: they are quarantined
     hidden: Mapping[str, Collection[int]] = field(default_factory=dict)  # path -> rows that do not count
     position: Position | None = None  # of the lake's newest commit
-    aside: str = ""  # the folder of the table's lists of quarantined rows
+    quarantine_folder: str = ""  # with the table's lists of quarantined rows
     columns: tuple[str, ...] = ()  # those that the table keeps, where it leaves others out; () for all
     reloads: str = ""  # the folder of the differences of its reloads; "": nobody has written them down
     emptied: tuple[str, int] | None = None  # file and row of the TRUNCATE on which it begins, instead of the load
@@ -356,12 +356,12 @@ def _merged(
 # %% ../../notebooks/10_history/01_changelog.ipynb #28136eae
 def quarantined_rows(
     changelog: Changelog,
-    lists: Mapping[str, Sequence],  # as `Position.aside`: path -> count, name of the list
+    lists: Mapping[str, Sequence],  # as `Position.quarantined`: path -> count, name of the list
 ) -> dict[str, frozenset[int]]:  # by path; a file quarantined as a whole has none
     "Which rows of which files are in these lists. A list that is gone hides nothing, nor does a row without a key."
     rows_by_path: dict[str, set[int]] = {}
     try:
-        for entry in read_aside(changelog.aside, lists):
+        for entry in read_quarantined(changelog.quarantine_folder, lists):
             if entry.row is not None and not entry.reason.endswith(KEYLESS):
                 rows_by_path.setdefault(entry.path, set()).add(entry.row)
     except FileNotFoundError:
@@ -371,7 +371,7 @@ def quarantined_rows(
 # %% ../../notebooks/10_history/01_changelog.ipynb #93db8350
 def hidden_rows(
     changelog: Changelog,
-    lists: Mapping[str, Sequence],  # as `Position.aside`
+    lists: Mapping[str, Sequence],  # as `Position.quarantined`
 ) -> dict[str, Collection[int]]:  # by path
     "Rows that do not count: those quarantined, and those before the TRUNCATE on which the changelog begins."
     return hide_emptied(quarantined_rows(changelog, lists), changelog.emptied)
@@ -390,7 +390,7 @@ def how_read(
         "archive": archive,
         "position": position,
         "csv": options_from(item.columns, item.csv, position.csv if position else None),
-        "aside": aside_folder(folder, item.table),
+        "quarantine_folder": quarantine_folder_of(folder, item.table),
         "columns": tuple(column.name for column in head.schema) if head and item.schema_policy == "keep" else (),
         "reloads": reload_folder(folder, item.table),
         "instruction": item.instruction,
@@ -404,7 +404,7 @@ def open_changelog(
     archive: str = "",  # a folder with the same layout, to which old change files were moved
     position: Position | None = None,  # of the lake's newest commit, where there is one
     csv: ReadOptions | None = None,  # how CSV files are read; None: as that commit has read them
-    aside: str = "",  # the folder of the table's lists of quarantined rows; "": they are read as the files have them
+    quarantine_folder: str = "",  # with the lists of quarantined rows; "": such rows are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
     reloads: str = "",  # the folder of the differences of the table's reloads
     instruction: Mapping | None = None,  # that no pass has carried out
@@ -437,9 +437,10 @@ def open_changelog(
     missing = [*lost_changes(table, position, changes), *lost_older(changelog, position)]
     doubts = undecided_load(table, listing.load, changes, position, moved, instruction)
     gaps = (*doubts, *lost, *missing, *_overwritten(table, number, before, emptied))
-    changelog = replace(changelog, emptied=emptied, gaps=gaps, position=position, aside=aside, reloads=reloads)
-    hidden = hidden_rows(changelog, position.aside or {} if aside and position else {})
-    changelog = replace(changelog, hidden=hidden, columns=columns)
+    changelog = replace(changelog, emptied=emptied, gaps=gaps, position=position, reloads=reloads)
+    changelog = replace(changelog, quarantine_folder=quarantine_folder)
+    lists = position.quarantined if quarantine_folder and position else None
+    changelog = replace(changelog, hidden=hidden_rows(changelog, lists or {}), columns=columns)
     return _without_unread(changelog, position.unread if position else ())
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029

@@ -308,7 +308,7 @@ class HoldingCommit:
 
     number: int
     at: str  # UTC time it was made
-    aside: int = 0  # an earlier commit that held the file, but had put this row aside
+    quarantined_in: int = 0  # an earlier commit that held the file, but had quarantined this row; 0: none
 
 # %% ../../notebooks/10_history/03_row.ipynb #22085100
 @dataclass(frozen=True)

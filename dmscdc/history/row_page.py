@@ -102,7 +102,7 @@ def _changes_of(step: RowChange) -> list[str]:
 def step_line(step: RowChange) -> dict[str, Any]:
     "One step as a dict of texts and numbers, by the columns that tables show."
     committed = _later(step, utc(datetime.fromisoformat(step.known.at))) if step.known else ""
-    before = f" (quarantined in commit {step.known.aside})" if step.known and step.known.aside else ""
+    before = f" (quarantined in commit {step.known.quarantined_in})" if step.known and step.known.quarantined_in else ""
     arrived = _later(step, step.put)
     return {
         "step": step.number,

@@ -396,7 +396,7 @@ def left_by(
     except (CommitConflict, FilesGone, FileNotFoundError):
         changelog = line()
     # Rows that had been quarantined then were not in the table.
-    line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.aside or {}))
+    line_then = replace(held_by(changelog, position), hidden=hidden_rows(changelog, position.quarantined or {}))
     if missing := applied_but_gone(changelog, position):
         raise NoPast("; ".join(missing))
     rows = of_files(line_then, commit.key).rows

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..changes.quarantine import read_aside
+from ..changes.quarantine import read_quarantined
 from ..changes.read import ChangeFiles, check_key
 from ..errors import NoFeed, Refused
 from .changelog import Changelog, applied_but_gone, changelog_files, equal_images, held_by, is_same_base
@@ -110,7 +110,7 @@ def _revealed(
     "Rows of known files that had been quarantined, and are in the table now."
     revealed: dict[str, frozenset[int] | None] = {}
     for path, listed in lists.items():
-        entries = [entry.row for entry in read_aside(changelog.aside, {path: (0, listed)})]
+        entries = [entry.row for entry in read_quarantined(changelog.quarantine_folder, {path: (0, listed)})]
         rows = frozenset(row for row in entries if row is not None)
         # A file that was quarantined as a whole has no row in its list.
         revealed[path] = None if None in entries else rows.difference(changelog.hidden.get(path, ()))

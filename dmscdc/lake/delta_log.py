@@ -296,7 +296,7 @@ class DeltaLog(FormatLog):
 
     def plan(self, newest: Newest | None, transaction: Transaction) -> Entry | None:
         self.now = None
-        self.frozen = frozenset()
+        self.read_only_files = frozenset()
         keys = newest and newest.commit.key or (FILE, ROW)
         if self.is_shared:
             raise LeftToFormat("commits to it go through a table in DynamoDB")
@@ -321,7 +321,7 @@ class DeltaLog(FormatLog):
             raise LeftToFormat(f"its file {elsewhere[0]} lies elsewhere")
         files = tuple(file for _, file in pairs)
         # Of a file with a deletion vector our tasks would read rows that are gone.
-        self.frozen = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
+        self.read_only_files = frozenset([*vectors, *(file.name for file in files if file.bytes > LARGEST)])
         values = {file.name: dict(zip(partition, file.values)) for file in files}
         paths = {file.name: path for path, file in pairs}
         self.now = DeltaVersion(newest.top.id, paths, values, str(about.id), about.configuration, fields)

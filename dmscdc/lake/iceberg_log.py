@@ -268,7 +268,7 @@ class IcebergLog(FormatLog):
             NestedField(number, column.name, iceberg_type(column), required=False)
             for number, column in enumerate(columns, 1)
         ]
-        self.frozen = frozenset()
+        self.read_only_files = frozenset()
         self.files = {}
         properties = self.table.new_properties(columns)
         location = self.table.location
@@ -335,7 +335,7 @@ class IcebergLog(FormatLog):
                 fixed.add(name)
             if _plain(data_file.file_path) != self.store.path(f"{self.folder}/{name}"):
                 raise LeftToFormat(f"its file {data_file.file_path} lies elsewhere")
-        self.frozen = frozenset(fixed)
+        self.read_only_files = frozenset(fixed)
         change = table.transaction()
         self._add_columns(change, stored_columns(transaction.schema, transaction.op_column))
         self._begin(change)

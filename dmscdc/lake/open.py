@@ -339,7 +339,7 @@ class OpenTable(FormatAdapter):
         for name in self.store.list(self.staging_folder):
             if self._number(name) <= number:
                 self.store.delete(name)
-        self.store.tidy(self.staging_folder, number)
+        self.store.clear_staging(self.staging_folder, number)
 
     def _number(self, name: str) -> float:
         return staging_number(name[len(self.staging_folder) + 1 :])
@@ -579,7 +579,7 @@ class FormatLog:  # a `lake.parquet.transaction_log.Log`
     def __init__(self, table: OwnFiles):
         self.table, self.store, self.staging_folder = table, table.store, table.staging_folder
         self.folder = f"{table.place}{self.files_below}"
-        self.frozen: frozenset[str] = frozenset()  # names of files that are not written again
+        self.read_only_files: frozenset[str] = frozenset()  # names of files that are not written again
         self.partition: tuple[str, ...] = ()  # the columns that lay out the table
         self.field_ids: Mapping[str, int] = {}  # of the columns, where they stand in the files
 
@@ -628,9 +628,9 @@ class FormatLog:  # a `lake.parquet.transaction_log.Log`
     def after(self, entry: Entry) -> None:
         "What a format does once a commit is there."
 
-    def check_touched(self, files: Iterable[LakeFile]) -> None:
+    def check_rewritable(self, files: Iterable[LakeFile]) -> None:
         "Raises `LeftToFormat` if one of these files cannot be written again."
-        if unwritable := [file.name for file in files if file.name in self.frozen]:
+        if unwritable := [file.name for file in files if file.name in self.read_only_files]:
             raise LeftToFormat(f"{unwritable[0]} has {self.deletes}, or is larger than {LARGEST >> 20} MB")
 
     def commit(

@@ -170,7 +170,7 @@ class FoldedBatch:
 # %% ../../notebooks/08_load/08_batch.ipynb #04999d95
 def check_batch(context: TableContext, files: ChangeFiles, batch: Batch) -> None:
     "Raise `Refused` for rows that cannot be applied."
-    if batch.counts.bad and not context.aside:
+    if batch.counts.bad and not context.quarantine_folder:
         refuse_bad(str(context.table), batch.counts)
     if batch.counts.first_image:
         _refuse_image(context, files, batch.counts.first_image)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..changes.difference import Difference, stage_difference
-from ..changes.quarantine import SetAside
+from ..changes.quarantine import QuarantinedRow
 from ..changes.read import ChangeFiles
 from ..changes.schema import Schema
 from ..lake.table import Commit, CommitMetrics, Transaction
@@ -62,7 +62,7 @@ def pending_difference(
     transaction: Transaction,
     load: ChangeFiles,
     difference: Difference,
-    quarantined: Sequence[SetAside],  # rows of the load that cannot be applied
+    quarantined: Sequence[QuarantinedRow],  # rows of the load that cannot be applied
     note: str,  # what a person must know of them
 ) -> StagedLoad:
     "The difference as a batch, or only the position where there is none."
@@ -83,7 +83,7 @@ def pending_difference(
             keys=rows + difference.deleted,  # no row of the load names those
             notes=tuple(filter(None, [note, note_too_fine(context.table, written.commit)])),
             seconds={**step.clock.seconds, **written.seconds},
-            aside=len(quarantined),
+            quarantined_rows=len(quarantined),
             not_applied=tuple(quarantined[:NAMED]),
         )
 

@@ -17,7 +17,7 @@ from dmscdc.changes.quarantine import (
     PASSED,
     SENT_AGAIN,
     LeftOut,
-    SetAside,
+    QuarantinedRow,
     left_out_changes,
 )
 from ..errors import Unreadable
@@ -258,7 +258,7 @@ def _prepare_only_quarantined(
 ) -> StagedLoad:
     "A batch of which no file can be read: only the position moves."
     context, head, before = step.context, step.base, step.before
-    rows = [SetAside(path, None, reason) for path, reason in unreadable_files.items()]
+    rows = [QuarantinedRow(path, None, reason) for path, reason in unreadable_files.items()]
     position = carry_over(step.plan.after, before)
     position, note = quarantine_rows(
         context, position, head, after_drop(before, step.plan), {file.path for file in files}, rows
@@ -279,7 +279,9 @@ def prepare_changes(step: Step) -> StagedLoad:
     try:
         return _prepare_batch(step, files, {})
     except Unreadable:
-        unreadable_files = find_unreadable(step.context, plan, step.base, files) if step.context.aside else {}
+        unreadable_files = (
+            find_unreadable(step.context, plan, step.base, files) if step.context.quarantine_folder else {}
+        )
         if not unreadable_files:
             raise
     # A file that cannot be read is quarantined as a whole; the others go on without it.
@@ -295,7 +297,7 @@ def prepare_empty(step: Step) -> StagedLoad:
     try:
         footers = open_files(context, plan.changes, head).footers
     except Unreadable:
-        unreadable_files = find_unreadable(context, plan, head, plan.changes) if context.aside else {}
+        unreadable_files = find_unreadable(context, plan, head, plan.changes) if context.quarantine_folder else {}
         if not unreadable_files:
             raise
         readable = [file for file in plan.changes if file.path not in unreadable_files]

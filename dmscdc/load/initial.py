@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..changes.fold import UnfitText
 from ..changes.key_check import check_counted, check_unique
 from ..changes.partition_runners import check_sound, fits_in_memory
-from ..changes.quarantine import SetAside
+from ..changes.quarantine import QuarantinedRow
 from ..changes.read import ChangeFiles, change_files, quoted, read_changes, refuse_lost
 from ..changes.schema import FILE, OP, ROW, check_same, evolve, holds_only
 from ..errors import LostRows, Refused
@@ -46,19 +46,19 @@ def rows_of_load(
     context: TableContext,
     load: ChangeFiles,
     load_number: int,
-    rows_aside: int = 0,  # how many of the rows are quarantined
+    quarantined_rows: int = 0,  # how many of the rows are quarantined
 ) -> DataFrame:  # Op, the source's columns, _cdc_file, _cdc_row
     "Rows of a load set as the lake keeps them."
     from pyspark.sql import functions as F
 
     check_sound(spark, load.urls, load.bytes)  # before Spark reads: it could not say which file is damaged
-    raw = without_quarantined(context, load, read_changes(spark, load), rows_aside)
+    raw = without_quarantined(context, load, read_changes(spark, load), quarantined_rows)
     columns = [quoted(column.name) for column in load.schema]
     file = F.concat(FILE, F.lit(f"#{load_number}"))  # a reload uses the same names again
     return raw.select(F.lit("I").alias(OP), *columns, file.alias(FILE), ROW)
 
 # %% ../../notebooks/08_load/07_initial.ipynb #fa8500f6
-def _check_load_ops(spark: SparkSession, context: TableContext, files: ChangeFiles, rows_aside: int = 0) -> None:
+def _check_load_ops(spark: SparkSession, context: TableContext, files: ChangeFiles, quarantined_rows: int = 0) -> None:
     """`Op` of a load row is I, where there is one: another value is a column of the source, which ours would replace.
 
     Raises `Refused`."""
@@ -68,7 +68,7 @@ def _check_load_ops(spark: SparkSession, context: TableContext, files: ChangeFil
     with ThreadPoolExecutor(16) as pool:  # most files can say by their ends that they hold nothing else
         if all(pool.map(lambda footer: holds_only(files.urls[footer.path], footer.path, OP, "I"), footers)):
             return
-    rows = without_quarantined(context, files, read_changes(spark, replace(files, footers=footers)), rows_aside)
+    rows = without_quarantined(context, files, read_changes(spark, replace(files, footers=footers)), quarantined_rows)
     if row := rows.where(~F.col(OP).eqNullSafe("I")).select(FILE, ROW, OP).first():
         raise Refused(
             f"{context.table}: row {row[ROW] + 1:,} of {row[FILE]}: column {OP} is {row[OP]!r}; in a load DMS writes I "
@@ -78,7 +78,7 @@ def _check_load_ops(spark: SparkSession, context: TableContext, files: ChangeFil
 
 # %% ../../notebooks/08_load/07_initial.ipynb #27406b45
 def _check_rows(
-    spark: SparkSession, context: TableContext, files: ChangeFiles, quarantined: Sequence[SetAside] = ()
+    spark: SparkSession, context: TableContext, files: ChangeFiles, quarantined: Sequence[QuarantinedRow] = ()
 ) -> None:
     "The rows of a load are inserts, and the key identifies them. Raises `Refused`."
     _check_load_ops(spark, context, files, len(quarantined))
@@ -103,15 +103,15 @@ def replace_table(
     transaction: Transaction,
     load: ChangeFiles,
     load_number: int,
-    rows_aside: int = 0,  # how many of its rows are quarantined
+    quarantined_rows: int = 0,  # how many of its rows are quarantined
 ) -> PendingCommit:
     "The load set as the next commit: its files as they are, or its rows."
     # Copying files reads no row; without some of their rows, files cannot be copied.
-    if context.lake.can_copy(transaction) and not rows_aside:
+    if context.lake.can_copy(transaction) and not quarantined_rows:
         return context.lake.copy(spark, LoadFiles(load.footers, load.urls, load_number), transaction)
-    rows = rows_of_load(spark, context, load, load_number, rows_aside)
+    rows = rows_of_load(spark, context, load, load_number, quarantined_rows)
     try:
-        return context.lake.replace(spark, rows, transaction, load.rows - rows_aside, load.bytes)
+        return context.lake.replace(spark, rows, transaction, load.rows - quarantined_rows, load.bytes)
     except LostRows:
         refuse_lost(spark, load)  # names the file
         raise
@@ -137,7 +137,7 @@ def _obsolete_sequence(step: Step) -> str:  # "" where some of these changes cou
 
 # %% ../../notebooks/08_load/07_initial.ipynb #3c8b2cbb
 def _position_and_note(
-    step: Step, opened: OpenFiles, quarantined: Sequence[SetAside]
+    step: Step, opened: OpenFiles, quarantined: Sequence[QuarantinedRow]
 ) -> tuple[Position, str]:  # with a note about the rows that are quarantined, "" for none
     "The table's position once the load is committed."
     plan = step.plan
@@ -193,7 +193,7 @@ def prepare_load(step: Step) -> StagedLoad:
 def _load_result(
     step: Step,
     load: ChangeFiles,
-    quarantined: Sequence[SetAside],
+    quarantined: Sequence[QuarantinedRow],
     note: str,
     written: CommitMetrics,
 ) -> LoadResult:
@@ -208,6 +208,6 @@ def _load_result(
         schema=replaced_columns(step.head, load.schema),
         notes=tuple(filter(None, notes)),
         seconds={**step.clock.seconds, **written.seconds},
-        aside=len(quarantined),
+        quarantined_rows=len(quarantined),
         not_applied=tuple(quarantined[:NAMED]),
     )

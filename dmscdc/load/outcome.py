@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..changes.quarantine import IN_LOAD, NOT_MISSING, OTHER_VALUES, SENT_AGAIN, SetAside
+from ..changes.quarantine import IN_LOAD, NOT_MISSING, OTHER_VALUES, SENT_AGAIN, QuarantinedRow
 from ..lake.table import CommitMetrics
 from ..landing.files import RawFile
 from .arrivals import count
@@ -42,25 +42,25 @@ def rows_not_applied(
     context: TableContext,
     folded: FoldedBatch,
     unreadable: Mapping[str, str],  # path -> reason
-) -> list[SetAside]:
+) -> list[QuarantinedRow]:
     "The rows and files of a batch that are not in the table, with the reason. Raises `Refused` for too many."
     reading = folded.reading
     rows = find_quarantined(open_spark, context, reading.changes, folded.batch, reading.opened.bad)
-    rows += [SetAside(path, None, reason) for path, reason in unreadable.items()]
+    rows += [QuarantinedRow(path, None, reason) for path, reason in unreadable.items()]
     if context.doubles:
-        rows += [SetAside(*place, IN_LOAD) for place in folded.in_load]
+        rows += [QuarantinedRow(*place, IN_LOAD) for place in folded.in_load]
     rows += [
-        SetAside(*place, SENT_AGAIN if is_same else OTHER_VALUES)
+        QuarantinedRow(*place, SENT_AGAIN if is_same else OTHER_VALUES)
         for place, is_same in sorted(folded.sent_again.items())
     ]
-    return rows + [SetAside(*place, reason) for place, reason in sorted(reading.skipped.items())]
+    return rows + [QuarantinedRow(*place, reason) for place, reason in sorted(reading.skipped.items())]
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #8e696d9f
 @dataclass(frozen=True)
 class NotApplied:
     "Rows of a batch that are not in the table, written down."
 
-    rows: tuple[SetAside, ...]
+    rows: tuple[QuarantinedRow, ...]
     note: str = ""  # what a person must know of them
     note_replaced: str = ""  # files that are other ones now than when they were applied
 
@@ -79,12 +79,16 @@ def list_not_applied(
     replaced_files = changed_elsewhere(context, before, reading.files, urls)
     paths = {*reading.kinds, *unreadable, *urls}
     has_list = reading.skipped or folded.sent_again or folded.left_out.rows  # also where bad rows refuse the batch
-    context = replace(context, aside=context.aside or context.doubles or (context.repeats if has_list else ""))
+    context = replace(
+        context, quarantine_folder=context.quarantine_folder or context.doubles or (context.repeats if has_list else "")
+    )
     listed_before = after_drop(before, step.plan)
     position, note = quarantine_rows(
         context, position, step.base, listed_before, paths, rows, replaced_files, urls, folded.left_out
     )
-    replaced = note_replaced(context.table, [file for file in replaced_files if file.path in (before.aside or {})])
+    replaced = note_replaced(
+        context.table, [file for file in replaced_files if file.path in (before.quarantined or {})]
+    )
     return position, NotApplied(tuple(rows), note, replaced)
 
 # %% ../../notebooks/08_load/15_outcome.ipynb #83c56a18
@@ -201,7 +205,7 @@ def result_of(step: Step, folded: FoldedBatch, not_applied: NotApplied, written:
         seconds={**step.clock.seconds, **written.seconds},
         message=message_of_batch(step, folded, written),
         doubts=doubts_of(step, folded, not_applied, written),
-        aside=is_repeat.count(False),
+        quarantined_rows=is_repeat.count(False),
         repeated=is_repeat.count(True),
         left_out=sum(rows for path, rows in folded.left_out.counts.items() if reading.is_new(path)),
         not_applied=(*not_applied.rows, *folded.left_out.rows)[:NAMED],

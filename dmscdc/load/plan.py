@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..changes.quarantine import dropped, note_aside
+from ..changes.quarantine import dropped, note_quarantined
 from ..landing.advice import Advice
 from ..landing.files import Listing, RawFile, TableRef, change_order
 from dmscdc.landing.load_set import (
@@ -152,7 +152,7 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     sizes = ", ".join(
         f"{file.path} had {applied_sizes[file.path]:,} bytes and has {file.size:,}" for file in files[:10]
     )
-    if all(file.path in (case.position.aside or {}) for file in files):
+    if all(file.path in (case.position.quarantined or {}) for file in files):
         return (
             f"changed after rows of it were quarantined: {sizes}. "
             f"`{Advice.QUARANTINE_REPLAY(case.table)}` applies it as it is now; "
@@ -528,7 +528,7 @@ def _note_replaced(plan: Plan, case: Situation) -> tuple[str, ...]:
     if not case.before or not plan.instruction or plan.load or case.insert_only:
         return ()
     # For files with rows in quarantine the loader, which reads them, writes the note.
-    replaced = {file.path for file in case.arrivals.other} - set(case.before.aside or {})
+    replaced = {file.path for file in case.arrivals.other} - set(case.before.quarantined or {})
     note = note_replaced(case.table, [file for file in plan.late + plan.changes if file.path in replaced])
     return (note,) if note else ()
 
@@ -542,7 +542,7 @@ def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     }
     moves = any(map(case.asks, (Instruct.ACCEPT, Instruct.ADOPT, Instruct.DROP))) and plan.instruction is not None
     doubts = (*_note_unknown(plan, case), *_note_replaced(plan, case))
-    notes = (*void, *plan.notes, *doubts, *_note_aside(plan, case))
+    notes = (*void, *plan.notes, *doubts, *_note_quarantined(plan, case))
     idle = PlanKind.ATTENTION if notes else PlanKind.NOTHING
     if moves:  # nothing is applied, and the commit stores that a person has decided
         idle = PlanKind.INCREMENTAL
@@ -553,16 +553,16 @@ def finish(plan: Plan, case: Situation, void: tuple[str, ...]) -> Plan:
     return replace(plan, archived=archived, remarks=(*plan.remarks, *_remarks(plan, case)))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #a607fa78
-def _note_aside(plan: Plan, case: Situation) -> list[str]:
+def _note_quarantined(plan: Plan, case: Situation) -> list[str]:
     "Rows that an earlier run has quarantined, and that this plan does not read again."
-    if plan.load or not case.before or not case.before.aside:
+    if plan.load or not case.before or not case.before.quarantined:
         return []
     # Files that this plan reads get their own note, after the run.
     going = {file.path for file in plan.inputs}
     quarantined = {
-        path: rows for path, rows in dropped(case.before.aside, plan.instruction).items() if path not in going
+        path: rows for path, rows in dropped(case.before.quarantined, plan.instruction).items() if path not in going
     }
-    return list(filter(None, [note_aside(case.table, quarantined)]))
+    return list(filter(None, [note_quarantined(case.table, quarantined)]))
 
 # %% ../../notebooks/08_load/02_plan.ipynb #531df50d
 def _remarks(plan: Plan, case: Situation) -> list[str]:

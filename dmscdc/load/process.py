@@ -19,7 +19,7 @@ __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'commit_steps'
 # %% ../../notebooks/08_load/20_process.ipynb #cell-004
 from ..changes.options import options_from
 from ..changes.partition_runners import explained
-from ..changes.quarantine import aside_folder, dropped
+from ..changes.quarantine import dropped, quarantine_folder_of
 from dmscdc.errors import (
     CommitConflict,
     DmscdcError,
@@ -75,8 +75,8 @@ def prepare_position(step: Step) -> StagedLoad:
     "A commit without rows: an instruction moves the position."
     context, plan, head = step.context, step.plan, step.head
     schema = head.schema if head else ()
-    aside = dropped(step.before.aside or {}, plan.instruction)
-    position = replace(carry_over(plan.after, step.before), aside=aside).to_commit()
+    quarantined = dropped(step.before.quarantined or {}, plan.instruction)
+    position = replace(carry_over(plan.after, step.before), quarantined=quarantined).to_commit()
     op_column = "" if head else context.op_column
     transaction = Transaction(head, position, context.run, schema, context.key, context.partition, op_column=op_column)
     return StagedLoad(context.lake.commit_position(transaction, step.open_spark))
@@ -297,7 +297,7 @@ def _task_of(table_state: TableState, landing: Landing | WithArchive, lake: str,
     "What the loaders need to know."
     item, position = table_state.item, table_state.position
     csv = options_from(item.columns, item.csv, position.csv if position else None)
-    folder = aside_folder(item.out_path or lake, item.table)
+    folder = quarantine_folder_of(item.out_path or lake, item.table)
     return TableContext(
         item.table,
         landing,
@@ -308,7 +308,7 @@ def _task_of(table_state: TableState, landing: Landing | WithArchive, lake: str,
         op_column=item.op_column,
         run=run,
         csv=csv,
-        aside=folder if item.bad_rows == "aside" else "",
+        quarantine_folder=folder if item.bad_rows == "aside" else "",
         schema_policy=item.schema_policy,
         reload=item.reload,
         reloads=reload_folder(item.out_path or lake, item.table),

@@ -17,18 +17,18 @@ from dmscdc.changes.quarantine import (
     NOT_MISSING,
     WHOLE,
     LeftOut,
-    SetAside,
-    aside_words,
+    QuarantinedRow,
     bad_changes,
     bad_load_rows,
     check_number,
-    count_aside,
+    count_quarantined,
     dropped,
     good_rows,
+    has_same_good_rows,
     is_applicable,
-    is_same_but_aside,
     name_list,
-    write_aside,
+    quarantine_words,
+    write_quarantine_list,
 )
 from ..changes.read import ChangeFiles
 from ..changes.rewrite import needs_rewrite, rewrite_files
@@ -75,7 +75,7 @@ def open_files(
         return OpenFiles(urls, read())
     staging = context.lake.staging_dir(Transaction(head, {}, context.run, (), context.key, context.partition))
     rewritten = rewrite_files(str(context.table), texts, context.csv, f"{staging}/csv")
-    if not context.aside:
+    if not context.quarantine_folder:
         _refuse_rows(context, rewritten.bad)
     urls = {**urls, **rewritten.urls}
     return OpenFiles(urls, read(), rewritten.options, rewritten.bad)
@@ -130,9 +130,9 @@ def report_files(
 # %% ../../notebooks/08_load/04_raw_files.ipynb #7eec50b6
 def quarantined_of_load(
     open_spark: OpenSession, context: TableContext, load: ChangeFiles, bad: Sequence[BadRow]
-) -> list[SetAside]:
+) -> list[QuarantinedRow]:
     "The rows of a load that are quarantined; looked for only where there are any. Raises `Refused`."
-    if not context.aside:
+    if not context.quarantine_folder:
         return []
     # The footers often promise that a key has no null: then no row need be looked at.
     nulls = (
@@ -142,8 +142,8 @@ def quarantined_of_load(
     )
     if not bad and all(number == 0 for counts in nulls for number in counts.values()):
         return []
-    listed: dict[tuple[str, int | None], SetAside]
-    listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
+    listed: dict[tuple[str, int | None], QuarantinedRow]
+    listed = {(row.path, row.row): QuarantinedRow(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [listed.get((row.path, row.row), row) for row in bad_load_rows(open_spark(), load, context.key)]
     check_number(context.table, rows)
     return rows
@@ -156,12 +156,12 @@ def without_quarantined(context: TableContext, load: ChangeFiles, rows: DataFram
 # %% ../../notebooks/08_load/04_raw_files.ipynb #19438074
 def find_quarantined(
     open_spark: OpenSession, context: TableContext, files: ChangeFiles, batch: Batch, bad: Sequence[BadRow]
-) -> list[SetAside]:
+) -> list[QuarantinedRow]:
     "The rows of change files that are quarantined. Raises `Refused`."
     if not batch.counts.bad:
         return []
-    listed: dict[tuple[str, int | None], SetAside]
-    listed = {(row.path, row.row): SetAside(row.path, row.row, row.reason, row.text) for row in bad}
+    listed: dict[tuple[str, int | None], QuarantinedRow]
+    listed = {(row.path, row.row): QuarantinedRow(row.path, row.row, row.reason, row.text) for row in bad}
     rows = [listed.get((row.path, row.row), row) for row in bad_changes(open_spark(), files, context.key)]
     check_number(context.table, rows)
     return rows
@@ -171,7 +171,7 @@ def find_unreadable(
     context: TableContext, plan: Plan, head: Commit | None, files: Sequence[RawFile]
 ) -> dict[str, str]:  # path -> why
     "The files of a batch that cannot be read; none where one of them has been applied before."
-    reasons, quarantined = {}, (Position.from_json(head.position).aside if head else None) or {}
+    reasons, quarantined = {}, (Position.from_json(head.position).quarantined if head else None) or {}
     for file in files:
         try:
             look_through(file.path, open_files(context, [file], head).urls[file.path])
@@ -192,22 +192,22 @@ def quarantine_rows(
     head: Commit | None,
     before: Position,  # of it; an empty one before a load
     paths: Container[str],  # files of this batch
-    rows: Sequence[SetAside],
+    rows: Sequence[QuarantinedRow],
     replaced: Sequence[RawFile] = (),  # files of the batch that were applied as other ones
     urls: Mapping[str, str] | None = None,  # path -> where it is read, of change files
     left_out: LeftOut = LeftOut(),  # updates and deletes of a table without a key
 ) -> tuple[Position, str]:  # with what is quarantined now; what a person must know, or ""
     "Write down rows that are quarantined. Files of the batch that had been quarantined before are not any more."
-    quarantined = {path: rows_of_file for path, rows_of_file in (before.aside or {}).items() if path not in paths}
+    quarantined = {path: rows_of_file for path, rows_of_file in (before.quarantined or {}).items() if path not in paths}
     note = ""
-    reread = {path: name for path, (_, name) in (before.aside or {}).items() if path in paths}
+    reread = {path: name for path, (_, name) in (before.quarantined or {}).items() if path in paths}
     reread |= {file.path: "" for file in replaced}
     position = read_again(position, reread, (head.number if head else 0) + 1) if reread else position
     if rows or left_out.rows:
         listed_rows = [*rows, *left_out.rows]
         name = name_list((head.number if head else 0) + 1, listed_rows)
-        write_aside(f"{context.aside}/{name}", listed_rows, _good_of(rows, urls or {}))
-        quarantined |= count_aside(listed_rows, name, left_out.unlisted)
+        write_quarantine_list(f"{context.quarantine_folder}/{name}", listed_rows, _good_of(rows, urls or {}))
+        quarantined |= count_quarantined(listed_rows, name, left_out.unlisted)
     # Rows that repeat others are listed too, but the table does not lack them.
     if lacking := [row for row in rows if row.reason not in NOT_MISSING]:
         first_lacking = lacking[0]
@@ -215,12 +215,12 @@ def quarantine_rows(
         where = first_lacking.path
         if first_lacking.row is not None:
             where = f"row {first_lacking.row + 1:,} of {where}"
-        count_words = aside_words(count_aside(lacking, name))
+        count_words = quarantine_words(count_quarantined(lacking, name))
         note = f"{count_words} quarantined: {where}: {first_lacking.reason.rstrip('.')}. All of them: {see}"
-    return replace(position, aside=quarantined), note
+    return replace(position, quarantined=quarantined), note
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #b1ec6a29
-def _good_of(rows: Sequence[SetAside], urls: Mapping[str, str]) -> dict[str, str]:  # path -> digest
+def _good_of(rows: Sequence[QuarantinedRow], urls: Mapping[str, str]) -> dict[str, str]:  # path -> digest
     "Digests of the rows that are not quarantined, of files of which some are."
     places: dict[str, set[int]] = {}
     for row in rows:
@@ -236,16 +236,18 @@ def changed_elsewhere(
     urls: Mapping[str, str],  # path -> where it is read
 ) -> list[RawFile]:
     "Files that have another size than when they were applied, and other rows too than those that had been quarantined."
-    applied_sizes, quarantined = dict(before.window), before.aside or {}
+    applied_sizes, quarantined = dict(before.window), before.quarantined or {}
     resized = [file for file in files if applied_sizes.get(file.path, file.size) != file.size and file.path in urls]
     # Repairing a row in quarantine changes the file's size, and no other row of it.
     mended = [file for file in resized if file.path in quarantined and quarantined[file.path][0] != WHOLE]
     mended = [
-        file for file in mended if is_same_but_aside(urls[file.path], file.path, context.aside, quarantined[file.path])
+        file
+        for file in mended
+        if has_same_good_rows(urls[file.path], file.path, context.quarantine_folder, quarantined[file.path])
     ]
     return [file for file in resized if file not in mended and file.path not in before.unread]
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #101f4b6f
 def after_drop(before: Position, plan: Plan) -> Position:
     "What is still quarantined once the plan's instruction is carried out."
-    return replace(before, aside=dropped(before.aside or {}, plan.instruction))
+    return replace(before, quarantined=dropped(before.quarantined or {}, plan.instruction))

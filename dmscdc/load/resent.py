@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, PASSED, SENT_AGAIN, read_aside
+from ..changes.quarantine import BEFORE_EMPTIED, BEFORE_LOAD, PASSED, SENT_AGAIN, read_quarantined
 from ..changes.read import MOVE, SEQUENCE, ChangeFiles, digits_in, proves, quoted, read_changes, sequence_column
 from ..changes.schema import FILE, ROW
 from ..changes.stage import Batch
@@ -153,9 +153,9 @@ def left_out_before(
     "Of files that are applied again, what was left out as older than the table."
     paths = {file.path for file in files}
     # What was left out once is left out again, although the table may have moved on since.
-    lists = {path: listed for path, listed in (before.aside or {}).items() if path in paths}
+    lists = {path: listed for path, listed in (before.quarantined or {}).items() if path in paths}
     try:
-        rows = read_aside(context.repeats, lists)
+        rows = read_quarantined(context.repeats, lists)
     except FileNotFoundError:  # a list that is gone: what it named is looked at again
         return {}
     older_than_table = {PASSED, BEFORE_LOAD, BEFORE_EMPTIED}

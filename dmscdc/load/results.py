@@ -15,7 +15,7 @@ from hashlib import file_digest
 from typing import TYPE_CHECKING, Any
 
 from ..changes.options import ReadOptions
-from ..changes.quarantine import SetAside
+from ..changes.quarantine import QuarantinedRow
 from ..changes.read import BEFORE_IMAGE
 from ..changes.schema import FILE, OP, ROW
 from ..errors import DmscdcError, LakeDamaged, Unreadable, Verdict
@@ -71,7 +71,7 @@ class TableContext:
     op_column: str = OP  # what our operation column is called in a lake that is made; NO_OP: it has none
     run: str = ""  # the run's id
     csv: ReadOptions = ReadOptions()  # how its CSV files are read
-    aside: str = ""  # where rows that cannot be applied are written down; "": they refuse their batch
+    quarantine_folder: str = ""  # for lists of rows that cannot be applied; "": they refuse their batch
     schema_policy: str = "evolve"  # or strict, keep
     reload: str = "replace"  # or difference: of a new load only the rows that differ are written
     reloads: str = ""  # where the differences of its reloads are written down
@@ -126,10 +126,10 @@ class LoadResult:
     seconds: Mapping[str, float] = field(default_factory=dict)  # by step
     message: str = ""  # what it did, where rows read do not tell
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
-    aside: int = 0  # of the rows read, those that are quarantined and not in the table
+    quarantined_rows: int = 0  # of the rows read, those that are not in the table
     repeated: int = 0  # of the rows read, those that bring what the table has: sent again, or from before the load
     left_out: int = 0  # of the rows read, updates and deletes of a table without a key
-    not_applied: tuple[SetAside, ...] = ()  # the first `NAMED` rows and files of both kinds
+    not_applied: tuple[QuarantinedRow, ...] = ()  # the first `NAMED` rows and files of both kinds
     moved: int = 0  # changes of the key: such a row speaks of two keys
     unavailable: int = 0  # values that the source's log did not have
     emptied: int = 0  # rows of the table that it lost at once, which no row read names: by a TRUNCATE
@@ -201,7 +201,8 @@ def row_counts(
     read = sum(load.read for load in loads)
     keys = sum(load.keys for load in loads)
     done = {name: sum(getattr(load.written, name) for load in loads) for name in COUNTED}
-    unapplied = {name: sum(getattr(load, name) for load in loads) for name in ("aside", "left_out", "repeated")}
+    unapplied = {"aside": sum(load.quarantined_rows for load in loads)}  # what reports call quarantined rows
+    unapplied |= {name: sum(getattr(load, name) for load in loads) for name in ("left_out", "repeated")}
     moved, emptied = (sum(getattr(load, name) for load in loads) for name in ("moved", "emptied"))
     # What no other count names was folded into a later change of its key.
     folded = read + moved + emptied - sum(unapplied.values()) - sum(done.values())
@@ -419,7 +420,7 @@ def masked(
     )
 
 # %% ../../notebooks/08_load/03_results.ipynb #faa468c9
-def named(row: SetAside) -> dict[str, Any]:
+def named(row: QuarantinedRow) -> dict[str, Any]:
     "A row that is not applied, without its values, which a report may have to hide."
     return {"file": row.path, "row": None if row.row is None else row.row + 1, "reason": row.reason}
 

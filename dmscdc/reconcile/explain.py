@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from ..capture.items import SEQUENCE
 from ..changes.definition import read_catalog
 from ..changes.partition_runners import in_sentences
-from ..changes.quarantine import aside_folder
+from ..changes.quarantine import quarantine_folder_of
 from ..changes.read import KIND, NAME, quoted
 from ..changes.schema import FILE, Schema, open_raw
 from ..errors import BadSetting, NoPast, Refused, Verdict
@@ -358,8 +358,10 @@ class ProofRequest:
     def past(self, position: Position) -> Changelog | None:
         "The landing's files now; None where there are none."
         try:
-            quarantine = aside_folder(self.lake, self.table)
-            return open_changelog(self.landing, self.table, archive=self.archive, position=position, aside=quarantine)
+            quarantine = quarantine_folder_of(self.lake, self.table)
+            return open_changelog(
+                self.landing, self.table, archive=self.archive, position=position, quarantine_folder=quarantine
+            )
         except NoPast:
             return None
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from ..errors import WELL, Verdict
 from .charts import OPERATIONS, RunRow
-from .log import Facts, LoggedRun, end_of_run, read_lines
+from .log import Facts, LoggedRun, end_of_run, parse_runs
 from .report import file_of
 from .store import RunStore, open_run_store
 
@@ -70,7 +70,7 @@ def _lines_with_offsets(content: bytes, piece: int, offset: int) -> Iterator[Log
     "The readable lines in a part of a piece, with the offset after each."
     for raw in content.splitlines(True):
         offset += len(raw)
-        yield from (LogLine((piece, offset), line) for line in read_lines(raw))
+        yield from (LogLine((piece, offset), line) for line in parse_runs(raw))
 
 # %% ../../notebooks/09_runs/08_index.ipynb #b92c7433
 def read_on(
@@ -95,16 +95,16 @@ def read_on(
 _MOST_WORDS = 600  # characters of a run's words that pages keep; the report has all
 
 
-def run_row(line: LoggedRun) -> RunRow:
+def run_row(run: LoggedRun) -> RunRow:
     "The fields of a run that pages show."
-    words, end = str(line.words), line.end or line.start or "1970-01-01T00:00:00Z"
+    words, end = str(run.words), run.end or run.start or "1970-01-01T00:00:00Z"
     return RunRow(
-        **{name: getattr(line, name) for name in ("run", "job", "html", "files", "lag", "command")},
+        **{name: getattr(run, name) for name in ("run", "job", "html", "files", "lag", "command")},
         end=end,
-        start=line.start or end,
-        verdict=line.verdict or Verdict.ATTENTION,
-        rows={name: count for name, count in line.rows.items() if count and name != "keys"},
-        bytes=line.bytes_written,
+        start=run.start or end,
+        verdict=run.verdict or Verdict.ATTENTION,
+        rows={name: count for name, count in run.rows.items() if count and name != "keys"},
+        bytes=run.bytes_written,
         words=words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…",
     )
 
@@ -215,27 +215,27 @@ def _added(total: PassTotal, row: RunRow) -> PassTotal:
     return PassTotal(rows=rows, lag=max(lags, default=None), runs=total.runs + 1, bytes=total.bytes + row.bytes)
 
 # %% ../../notebooks/09_runs/08_index.ipynb #8bc70db1
-def _add_line(index: RunIndex, line: LoggedRun) -> None:
-    "Add a line to the front page's file."
-    row = run_row(line)
-    if line.job == PASS and not (line.html and line.notebook):
-        facts = {"start": row.start, "end": row.end, "words": line.words, "cause": line.cause, "html": line.html}
+def _add_run(index: RunIndex, run: LoggedRun) -> None:
+    "Add a run to the front page's file."
+    row = run_row(run)
+    if run.job == PASS and not (run.html and run.notebook):
+        facts = {"start": row.start, "end": row.end, "words": run.words, "cause": run.cause, "html": run.html}
         index.last_pass = LoggedRun.from_json(facts)
         if index.open.runs:
             done = replace(index.open, end=row.end, verdict=row.verdict)
             index.passes, index.open = [*index.passes, done][-PASSES:], PassTotal()
-    elif line.table and line.job != PROOFS:
+    elif run.table and run.job != PROOFS:
         index.open = _added(index.open, row)
-    if line.is_idle:
+    if run.is_idle:
         index.idle += 1
         return
-    entry = index.tables.setdefault(line.table or "", TableEntry())
-    # Of lines without an id each is another run.
+    entry = index.tables.setdefault(run.table or "", TableEntry())
+    # Each run without an id is another one.
     if not row.run or row.run not in [mark.run for mark in entry.marks]:
         facts = {name: getattr(row, name) for name in ("run", "job", "start", "verdict", "words", "html")}
         mark = LoggedRun.from_json({**facts, "words": row.words[:100]})
         entry.runs, entry.marks = entry.runs + 1, [*entry.marks, mark][-MARKS_SHOWN:]
-        entry.last[row.job or "null"] = row  # the key of a line without a job, as JSON has it
+        entry.last[row.job or "null"] = row  # the key of a run without a job, as JSON has it
 
 # %% ../../notebooks/09_runs/08_index.ipynb #cell-025
 @dataclass
@@ -299,7 +299,7 @@ def _add_lines(index: RunIndex, reading: LogLines, draw: _Draw) -> None:
     passes = index.passes
     for line in reading.lines:
         if line.end > index.upto.at:
-            _add_line(index, line.run)
+            _add_run(index, line.run)
     # A pass that has ended makes another list of them.
     if index.passes != passes:
         index.charts = draw(index.passes, index.charts)

@@ -25,13 +25,13 @@ from dmscdc.runs.log import (
     Cause,
     Run,
     iso,
+    logged_runs_in,
     new_run,
     records,
-    run_log_line,
-    run_log_lines,
     started_by,
-    store_line,
-    stored_run,
+    store_logged_run,
+    store_run,
+    to_logged_run,
 )
 from .report import report_html
 from .store import RunStore, locked_whole, open_run_store, write_whole
@@ -244,15 +244,15 @@ def _sealed(run: Run, runs: Path, env: dict[str, str]) -> dict[str, Any]:
         _mark_end(book)
     names = {"input_path": f"{run.job}.ipynb", "output_path": Path(run.notebook).name}
     book["metadata"].setdefault("papermill", {}).update(names)
-    book["metadata"]["dmscdc"] = run_log_line(run, runs).to_json()
+    book["metadata"]["dmscdc"] = to_logged_run(run, runs).to_json()
     return book
 
 # %% ../../notebooks/09_runs/06_run.ipynb #3f125e56
 def _brought(run: Run, run_store: RunStore) -> Run:
     "Add page and run log line to a run whose notebook is written; in a folder the page comes last."
-    done = run if run_store.is_remote else stored_run(run, run_store)
+    done = run if run_store.is_remote else store_run(run, run_store)
     write_whole(run.html, report_html(run.notebook))
-    return stored_run(run, run_store) if run_store.is_remote else done
+    return store_run(run, run_store) if run_store.is_remote else done
 
 # %% ../../notebooks/09_runs/06_run.ipynb #21733f3e
 def _keep(run: Run, run_store: RunStore, env: dict[str, str] | None = None) -> Run:
@@ -260,7 +260,7 @@ def _keep(run: Run, run_store: RunStore, env: dict[str, str] | None = None) -> R
     run = replace(run, words=without_secrets(run.words, env or {}))
     book = _sealed(run, run_store.home, env or {})
     run = replace(run, records=records(book))
-    book["metadata"]["dmscdc"] = run_log_line(run, run_store.home).to_json()
+    book["metadata"]["dmscdc"] = to_logged_run(run, run_store.home).to_json()
     with locked_whole(run.notebook, json.dumps(book, indent=1, ensure_ascii=False) + "\n"):
         return _brought(run, run_store)
 
@@ -324,8 +324,8 @@ def _lost_run(notebook: Path, runs: Path) -> Run:
 def _ended(notebook: Path, run_store: RunStore) -> Run | None:
     "A run whose process died after the notebook was written and before page and line were."
     names = ("end", "verdict", "words", "cause", "command", "by")
-    for line in run_log_lines([notebook]):
-        ended = {name: getattr(line, name) for name in names}
+    for logged in logged_runs_in([notebook]):
+        ended = {name: getattr(logged, name) for name in names}
         return replace(_lost_run(notebook, run_store.home), **ended, records=records(notebook))
     return None
 
@@ -352,6 +352,6 @@ def close_lost(
                 else:
                     closed.append(_keep(_lost_run(notebook, run_store.home), run_store))
             elif is_mine and run_store.is_remote:
-                for line in run_log_lines([notebook]):
-                    store_line(line, run_store)
+                for logged in logged_runs_in([notebook]):
+                    store_logged_run(logged, run_store)
     return closed

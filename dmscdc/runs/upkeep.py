@@ -24,23 +24,23 @@ __all__ = ['thin_page', 'thin_notebook', 'OldRuns', 'tidy_runs']
 _THIN = 4_000  # bytes; a whole page has more, since it holds its styles
 
 
-def _words(line: LoggedRun) -> str:
-    return f"{line.table or line.job}, {line.start}: {line.verdict}, {line.words}"
+def _words(run: LoggedRun) -> str:
+    return f"{run.table or run.job}, {run.start}: {run.verdict}, {run.words}"
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #9e88358c
-def thin_page(line: LoggedRun) -> str:  # HTML
+def thin_page(run: LoggedRun) -> str:  # HTML
     "What stands where the page of an old run was."
-    words = html.escape(_words(line))[:2_000]
+    words = html.escape(_words(run))[:2_000]
     reason = "The report of this run was removed by dmscdc maintain runs. The run log keeps this line."
     meta = '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
     head = f'<meta charset="utf-8">{meta}<title>A removed report</title>'
     return f"<!doctype html><html lang=en><head>{head}</head><body><p>{words}</p><p>{reason}</p></body></html>"
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #497c0c1b
-def thin_notebook(line: LoggedRun) -> str:
+def thin_notebook(run: LoggedRun) -> str:
     "What stands where the notebook of an old run was."
-    cell = {"cell_type": "markdown", "id": "removed", "metadata": {}, "source": _words(line)}
-    book = {"cells": [cell], "metadata": {"dmscdc": line.to_json()}, "nbformat": 4, "nbformat_minor": 5}
+    cell = {"cell_type": "markdown", "id": "removed", "metadata": {}, "source": _words(run)}
+    book = {"cells": [cell], "metadata": {"dmscdc": run.to_json()}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1)
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #bf8fcc02
@@ -60,7 +60,7 @@ class OldRuns:
         return f"reports {'removed' if self.done else 'to remove'}: {count}; {self.bytes:,} bytes"
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #11cb38a7
-def _old_lines(
+def _old_runs(
     runs: RunStore,
     now: datetime,
     days: float,
@@ -69,15 +69,15 @@ def _old_lines(
     "Runs whose files are old and still whole."
     sizes: dict[str, dict[str, int]] = {}
     edges = {well: iso(now - timedelta(days=span)) for well, span in ((True, days), (False, failed_days))}
-    for line in RunLog(runs).lines():
+    for run in RunLog(runs).runs():
         # A pass that found nothing to do has no page; how old a run without an end is, nobody knows.
-        if not line.html or not line.end or line.end >= edges[line.verdict in WELL]:
+        if not run.html or not run.end or run.end >= edges[run.verdict in WELL]:
             continue
-        job = line.html.partition("/")[0]
+        job = run.html.partition("/")[0]
         if job not in sizes:
             sizes[job] = dict(runs.names(f"{job}/"))
-        if (page := sizes[job].get(line.html, 0)) > _THIN:
-            yield line, page + sizes[job].get(line.notebook, 0)
+        if (page := sizes[job].get(run.html, 0)) > _THIN:
+            yield run, page + sizes[job].get(run.notebook, 0)
 
 # %% ../../notebooks/09_runs/10_upkeep.ipynb #82fe3d06
 def tidy_runs(
@@ -90,11 +90,11 @@ def tidy_runs(
 ) -> OldRuns:
     "Remove the reports of old runs; their lines stay. Raises `RunStoreError`."
     store, counts, size = open_run_store(runs), {True: 0, False: 0}, 0
-    for line, removed in list(_old_lines(store, now, days, failed_days)):
-        counts[line.verdict in WELL] += 1
+    for run, removed in list(_old_runs(store, now, days, failed_days)):
+        counts[run.verdict in WELL] += 1
         size += removed
         if yes:
-            if line.notebook:  # a pass has none
-                store.publish(line.notebook, partial(thin_notebook, line))
-            store.publish(line.html, partial(thin_page, line))  # last: it tells that both are done
+            if run.notebook:  # a pass has none
+                store.publish(run.notebook, partial(thin_notebook, run))
+            store.publish(run.html, partial(thin_page, run))  # last: it tells that both are done
     return OldRuns(counts[True], counts[False], size, yes)

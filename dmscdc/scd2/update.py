@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from ..changes.fold import FoldResult
 from ..changes.partition_runners import check_sound
-from ..changes.quarantine import aside_folder
+from ..changes.quarantine import quarantine_folder_of
 from ..changes.read import KIND, ChangeFiles, change_files, check_key, digits_in, proves, quoted, read_changes
 from ..changes.schema import FILE, OP, ROW, Column, Schema, ddl, evolve, read_footers
 from ..changes.stage import Batch, batch_types
@@ -116,8 +116,8 @@ def load_scd2(
     built = scd2_position_of(name, head)
     mirrored = Position.from_json(mirror.position) if mirror else None
     position = mirrored or (built.position if built else None)
-    folder = aside_folder(item.out_path or lake, table)
-    changelog = open_changelog(landing, table, archive=archive, position=position, aside=folder)
+    folder = quarantine_folder_of(item.out_path or lake, table)
+    changelog = open_changelog(landing, table, archive=archive, position=position, quarantine_folder=folder)
     return Scd2State(item, lake_table, head, None if rebuild else built, changelog, mirrored, tuple(notes))
 
 # %% ../../notebooks/11_scd2/03_update.ipynb #cell-006

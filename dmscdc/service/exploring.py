@@ -48,7 +48,7 @@ def kept_runs(
     "The runs of a folder. Raises `LookupError` if there are none."
     import pandas as pd
 
-    lines = [line for line in RunLog(config.runs).lines() if line.notebook]
+    lines = [line for line in RunLog(config.runs).runs() if line.notebook]
     if not lines:
         raise LookupError(f"no run is kept in {config.runs}: {Advice.PASS()} makes some")
     runs = pd.DataFrame([line.to_json() for line in lines]).fillna({"table": ""})

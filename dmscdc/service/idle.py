@@ -19,18 +19,19 @@ from ..state.items import ATTRIBUTES, TableItem, table_in
 from ..storage.filesystem import client, is_bucket
 
 # %% auto #0
-__all__ = ['WORD', 'items_mark', 'Seen', 'look_around', 'is_calm', 'leave_word', 'is_idle']
+__all__ = ['IDLE_NOTE', 'items_fingerprint', 'StateSnapshot', 'remove_idle_note', 'is_table_idle', 'write_idle_note',
+           'has_idle_note']
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1d1e0006
 _PROGRESS = ("LastFullLoadDate", "LastIncrementalFile", "position", "commit_number", "intent")
 _SETTINGS = tuple(name for name in ATTRIBUTES if name not in (*_PROGRESS, "status"))
 
 
-def items_mark(
+def items_fingerprint(
     items: Iterable[Mapping[str, Any]],  # as DynamoDB stores them
-    landing: Collection[str] = (),  # hash keys of the tables whose progress counts
+    landing: Collection[str] = (),  # hash keys of the tables whose progress is part of it
 ) -> str:
-    "A mark of all items, in whatever order they come. The template's function makes the same."
+    "SHA-256 of the items' settings, in whatever order they come. The function `Look` of the template makes the same."
     rows = []
     for item in items:
         # Of tables of other landings only settings count, because their passes move on.
@@ -39,50 +40,50 @@ def items_mark(
     return sha256("\n".join(sorted(rows)).encode()).hexdigest()
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1d1e0009
-WORD = "idle.json"
+IDLE_NOTE = "idle.json"  # below the runs; the function `Look` of the template reads it
 _UPLOAD = 900.0  # seconds from the time of a file to the moment in which it can be seen
 
 
 @dataclass(frozen=True)
-class Seen:
-    "What a pass found at its beginning."
+class StateSnapshot:
+    "The settings of all tables as a pass began."
 
     time: float  # epoch seconds
-    settings: str  # see `items_mark`
+    fingerprint: str  # of `items_fingerprint`
 
 # %% ../../notebooks/13_service/07_idle.ipynb #c5dd4217
-def _items(config: Config) -> list[dict[str, Any]]:
-    "All items of the state, as stored."
+def _scan_items(config: Config) -> list[dict[str, Any]]:
+    "All items of the state, as DynamoDB stores them."
     name = config.state.removeprefix("dynamodb:")
     pages = client("dynamodb").get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
     return [item for page in pages for item in page["Items"]]
 
 # %% ../../notebooks/13_service/07_idle.ipynb #9f18d8db
-def _word(config: Config) -> dict[str, Any]:
-    "The word that a pass has left; {} where there is none, or none that can be read. Raises `RunStoreError`."
+def _read_idle_note(config: Config) -> dict[str, Any]:
+    "The note of `write_idle_note`; {} where there is none, or none that can be read. Raises `RunStoreError`."
     try:
-        word = json.loads(open_run_store(config.runs).get(WORD) or "{}")
+        note = json.loads(open_run_store(config.runs).get(IDLE_NOTE) or "{}")
     except ValueError:
         return {}
-    return word if isinstance(word, dict) else {}
+    return note if isinstance(note, dict) else {}
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1b0329e1
-def look_around(
+def remove_idle_note(
     config: Config,
     now: float,  # epoch seconds
-) -> Seen | None:  # None: nobody asks, because not all of it lies on AWS
-    "Take back the word of an earlier pass, and mark the settings. Raises `RunStoreError`."
+) -> StateSnapshot | None:  # for `write_idle_note` at the end; None: nobody asks, because not all of it lies on AWS
+    "As a pass begins: remove the note of an earlier one, and keep what the settings are. Raises `RunStoreError`."
     # Only on AWS a function asks first whether a pass is needed.
     is_here = config.state.startswith("dynamodb:") and is_bucket(config.landing) and is_bucket(config.runs)
     if not is_here:
         return None
-    # Taken back first: a pass that is killed, or finds trouble, leaves none, and the next one is started.
-    if _word(config).get("landing") == config.landing:
-        open_run_store(config.runs).remove([WORD])
-    return Seen(now, items_mark(_items(config)))
+    # Removed first: a pass that is killed, or finds trouble, leaves none, and the next one is started.
+    if _read_idle_note(config).get("landing") == config.landing:
+        open_run_store(config.runs).remove([IDLE_NOTE])
+    return StateSnapshot(now, items_fingerprint(_scan_items(config)))
 
 # %% ../../notebooks/13_service/07_idle.ipynb #1d1e0011
-def is_calm(
+def is_table_idle(
     facts: Mapping[str, Any],  # of `table_facts`
     paused: bool,  # by a person
 ) -> bool:
@@ -91,44 +92,44 @@ def is_calm(
     return facts["verdict"] in WELL and (paused or not facts["files_waiting"])
 
 # %% ../../notebooks/13_service/07_idle.ipynb #9bd070e9
-def leave_word(
+def write_idle_note(
     config: Config,
-    seen: Seen,
+    begin: StateSnapshot,
     items: Collection[TableItem],  # of this landing, as they are now
     newest: float | None,  # when DMS wrote last, epoch seconds; None: never
 ) -> None:
-    "Say that nothing waits, unless somebody has changed a setting meanwhile. Raises `RunStoreError`."
-    stored = _items(config)
+    "Note that nothing waits, unless somebody has changed a setting meanwhile. Raises `RunStoreError`."
+    stored = _scan_items(config)
     names = {str(item.table) for item in items}
     own_paths = [stored_item["path"]["S"] for stored_item in stored if str(table_in(stored_item["path"]["S"])) in names]
     requested = [item for item in items if item.instruction or item.moved]
     # What a person sets while a pass runs is the next one's.
-    if requested or items_mark(stored) != seen.settings:
+    if requested or items_fingerprint(stored) != begin.fingerprint:
         return
-    looked = [item.status.get("full_at", 0.0) for item in items if item.is_ready]
+    listed_at = [item.status.get("full_at", 0.0) for item in items if item.is_ready]  # when all its files were
     places = {name: getattr(config, name) for name in ("landing", "lake", "catalog", "archive")}
-    word = {
+    note = {
         "landing": config.landing,
         "places": places,
         # S3 dates an upload of several parts by its beginning, and a pass leaves young files alone.
-        "since": seen.time - config.quiet_period - _UPLOAD,
-        # Each table is due for a look at all its files once a day.
-        "until": min(looked, default=seen.time) + ALL_EVERY,
+        "since": begin.time - config.quiet_period - _UPLOAD,
+        # Each table is due for a listing of all its files once a day.
+        "until": min(listed_at, default=begin.time) + ALL_EVERY,
         "settings": _SETTINGS,
         "progress": _PROGRESS,
         "items": own_paths,
-        "mark": items_mark(stored, own_paths),
+        "mark": items_fingerprint(stored, own_paths),
         "tables": len(items),
         "newest": newest,
     }
-    run_store = cast(BucketRunStore, open_run_store(config.runs))  # elsewhere nobody looks, see `look_around`
-    run_store.put(WORD, json.dumps(word, indent=1).encode())
+    run_store = cast(BucketRunStore, open_run_store(config.runs))  # elsewhere nobody asks, see `remove_idle_note`
+    run_store.put(IDLE_NOTE, json.dumps(note, indent=1).encode())
 
 # %% ../../notebooks/13_service/07_idle.ipynb #ce4bd8e6
-def is_idle(
+def has_idle_note(
     config: Config,
     now: float,  # epoch seconds
 ) -> bool:
-    "Whether a pass has left word that nothing waits, so that none has to end for a day. Raises `RunStoreError`."
-    word = _word(config)
-    return word.get("landing") == config.landing and now < word["until"]
+    "Whether a pass has noted that nothing waits, so that none has to end for a day. Raises `RunStoreError`."
+    note = _read_idle_note(config)
+    return note.get("landing") == config.landing and now < note["until"]

@@ -35,7 +35,7 @@ from ..runs.run import close_lost, iso
 from ..runs.store import open_run_store
 from .config import Config
 from .consistent import check_consistent, divide_transactions, hindrances, hold_back, say_boundary
-from .idle import Seen, is_calm, leave_word, look_around
+from .idle import StateSnapshot, is_table_idle, remove_idle_note, write_idle_note
 from .metrics import open_metrics, pass_facts, table_facts
 from .status import TableStatus, read_status, read_statuses, status_row
 from dmscdc.service.workers import (
@@ -62,10 +62,10 @@ __all__ = ['PassResult', 'verdict_and_counts', 'by_size', 'is_brief', 'PassOptio
            'run_pass']
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-006
-def _plain(
+def _as_dict(
     outcome: Outcome,
-) -> dict[str, Any]:  # plain values
-    "A table's outcome, for programs."
+) -> dict[str, Any]:
+    "A table's outcome as plain values, for programs."
     named = {name: getattr(outcome, name) for name in ("verdict", "words", "command")}
     return {**named, "run": outcome.run.id if outcome.run else None}
 
@@ -93,7 +93,7 @@ class PassResult:
     def to_dict(self) -> dict[str, Any]:
         "Plain values."
         named = {name: getattr(self, name) for name in ("start", "end", "verdict", "words")}
-        return {"pass": self.id, **named, "tables": {name: _plain(outcome) for name, outcome in self.tables.items()}}
+        return {"pass": self.id, **named, "tables": {name: _as_dict(outcome) for name, outcome in self.tables.items()}}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-009
 def verdict_and_counts(
@@ -110,7 +110,7 @@ def verdict_and_counts(
 
 # %% ../../notebooks/13_service/08_passes.ipynb #67d58329
 def _counted_as(outcome: Outcome) -> str:
-    "The word under which a table is counted: of one with nothing to do, why."
+    "The verdict under which a table is counted; for one with nothing to do, why that is."
     if outcome.verdict != Verdict.NOTHING:
         return outcome.verdict
     if not outcome.begun:
@@ -134,18 +134,18 @@ _BRIEF_ROWS = 1_000_000  # of the lake
 def is_brief(
     statuses: Sequence[TableStatus],  # of tables that need a run
 ) -> bool:
-    "Whether Spark has seconds of work."
+    "Whether Spark has only seconds of work."
     heads = (status.table_state.head for status in statuses if status.table_state)
     rows = sum(head.rows for head in heads if head)
     return rows <= _BRIEF_ROWS and sum(status.bytes for status in statuses) <= _BRIEF_BYTES
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-013
 @contextmanager
-def _heeding_signals(
+def _stop_on_signals(
     stop: threading.Event,  # set by the first INT or TERM
     say: Callable[[str], None],
 ) -> Iterator[None]:
-    "Turn Ctrl-C, SIGTERM and a closed terminal into a stop; a second one acts as usual. Only the main thread hears."
+    "Ctrl-C, SIGTERM and a closed terminal set the stop; a second one acts as usual. Only the main thread gets them."
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -157,16 +157,16 @@ def _heeding_signals(
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
-    def answer() -> None:
+    def request_stop() -> None:
         stop.set()
         say("stopping: kernels are ended and their work is stopped; what was committed stays")
 
-    def heard(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         restore()
-        threading.Thread(target=answer).start()  # the interrupted code may hold a lock
+        threading.Thread(target=request_stop).start()  # the interrupted code may hold a lock
 
     for number in handlers:
-        signal.signal(number, heard)
+        signal.signal(number, on_signal)
     try:
         yield
     finally:
@@ -238,17 +238,17 @@ def _open_workers(
     config: Config,
     pass_id: str,
     stop: threading.Event,
-    how: PassOptions,
+    options: PassOptions,
     log: Callable[..., None],  # of `open_metrics`
 ) -> Iterator[Workers]:  # closed at the end
     "Servers and leases for one pass."
     landing, state = open_landing(config.landing), open_state(config.state, config.landing)
-    servers = Servers(config, how.classic, how.start, stop, forks=True)
+    servers = Servers(config, options.classic, options.start, stop, forks=True)
     heartbeat = LeaseHeartbeat(state)
     owner = str(this_process(pass_id, servers.remote))
 
     def reread(table: TableRef) -> TableStatus:
-        return read_status(table, config, landing, state, time.time(), how.retry)
+        return read_status(table, config, landing, state, time.time(), options.retry)
 
     try:
         yield Workers(
@@ -258,12 +258,12 @@ def _open_workers(
             heartbeat,
             owner,
             reread,
-            job=how.job,
+            job=options.job,
             stop=stop,
-            stop_work=how.stop_work,
-            say=how.say,
+            stop_work=options.stop_work,
+            say=options.say,
             log=log,
-            progress=how.progress,
+            progress=options.progress,
         )
     finally:
         heartbeat.close()
@@ -302,7 +302,7 @@ def row_after(
     outcome: Outcome | None,  # None: the pass was stopped before
     state: State,  # where the run has saved the position
 ) -> dict[str, Any]:
-    "A table's status for the front page, after the pass."
+    "A table's row of the front page, after the pass."
     row = status_row(status)
     if outcome is None:
         return row
@@ -326,7 +326,7 @@ def row_after(
 # %% ../../notebooks/13_service/08_passes.ipynb #7c1e0021
 def _write_page(
     config: Config,
-    line: LoggedRun,  # of the pass
+    logged: LoggedRun,  # the pass
     result: PassResult,
 ) -> str:  # its name below the runs; "" for a pass that found nothing to do
     "Write the page of a pass. Raises `RunStoreError`."
@@ -349,7 +349,7 @@ def _write_page(
         tables.append(facts)
     stamp = datetime.fromisoformat(result.start).strftime("%Y%m%dT%H%M%S%f")[:-3]
     name = f"pass/{stamp}Z-{result.id}.html"
-    store.publish(name, lambda: pass_page(line, tables))
+    store.publish(name, lambda: pass_page(logged, tables))
     return name
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-021
@@ -362,9 +362,9 @@ def _finish(
     "Write the pass into the run log and the front page, which shows the other tables too."
     command = " ".join(["dmscdc pass", *(f"--only {for_shell(table)}" for table in only)])
     facts = {name: getattr(result, name) for name in ("start", "end", "verdict", "words", "cause")}
-    line = LoggedRun(result.id, "pass", **facts, command=command, by=started_by())
+    logged = LoggedRun(result.id, "pass", **facts, command=command, by=started_by())
     try:
-        RunLog(config.runs).append(replace(line, html=_write_page(config, line, result)))
+        RunLog(config.runs).append(replace(logged, html=_write_page(config, logged, result)))
         # After a pass over some tables, the front page still shows the others.
         unplanned = {status.table: status for status in read_statuses(config)} if only else {}
         by_table = unplanned | {status.table: status for status in statuses}
@@ -388,7 +388,7 @@ def show_failure(config: Config, table: TableRef, words: str) -> None:
         write_front_page(config.runs, rows, keep=config.keep)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-022
-def _ended(
+def _end_now(
     begun: PassResult,
     **fields: Any,  # fields that are known now
 ) -> PassResult:
@@ -407,12 +407,12 @@ def pass_verdict(
     return {"verdict": verdict, "words": words, "cause": ""}
 
 # %% ../../notebooks/13_service/08_passes.ipynb #cell-024
-def _logged(
+def _log_metrics(
     log: Callable[..., None],  # of `open_metrics`
     result: PassResult,
     statuses: list[TableStatus],
 ) -> PassResult:  # the same
-    "Log what the pass has done: a line for each of its tables and one for the pass."
+    "Write the metrics of a pass: an event for each of its tables and one for the pass."
     now = time.time()
     facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
     for fact in facts:
@@ -422,40 +422,40 @@ def _logged(
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #e96b93ed
-def _leave_word_if_calm(
+def _write_note_if_idle(
     config: Config,
-    look: Seen,  # at the beginning
+    begin: StateSnapshot,
     result: PassResult,  # over all tables
     statuses: list[TableStatus],
 ) -> None:
-    "Leave word where the next pass would find nothing; where that cannot be stored, the next pass looks."
+    "Note it where the next pass would find nothing; where the note cannot be stored, the next pass is started."
     now = time.time()
     facts = [table_facts(status, result.tables[str(status.table)], now) for status in statuses]
     if (
         result.exit_code
         or result.cause
-        or not all(is_calm(fact, result.tables[fact["table"]].paused) for fact in facts)
+        or not all(is_table_idle(fact, result.tables[fact["table"]].paused) for fact in facts)
     ):
         return
     quiet = pass_facts(facts, result.start, result.end)["quiet"]
     state = open_state(config.state, config.landing)
     items = [state.get(status.table) or status.item for status in statuses]
     with suppress(RunStoreError):
-        leave_word(config, look, items, None if quiet is None else now - quiet)
+        write_idle_note(config, begin, items, None if quiet is None else now - quiet)
 
 # %% ../../notebooks/13_service/08_passes.ipynb #221239bf
-def _tell_lineage(
-    tell: Callable[..., None],  # of `open_lineage`
+def _emit_lineage(
+    emit: Callable[..., None],  # of `open_lineage`
     config: Config,
     result: PassResult,
     statuses: list[TableStatus],
 ) -> PassResult:  # the same
-    "Tell OpenLineage of the runs."
+    "Emit an event of OpenLineage for each run."
     for status in statuses:
         run = result.tables[str(status.table)].run
         if run is not None and status.table_state:
             lake = status.table_state.lake
-            tell(run, config.landing, lake.location, pass_id=result.id, head=lake.head)
+            emit(run, config.landing, lake.location, pass_id=result.id, head=lake.head)
     return result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #90024522
@@ -472,7 +472,7 @@ def _close_lost_runs(
     return closed
 
 # %% ../../notebooks/13_service/08_passes.ipynb #440ae6d7
-def _still_refused(
+def _short_refusal(
     status: TableStatus,  # with a refusal
 ) -> str:
     "A repeated refusal in short."
@@ -489,7 +489,7 @@ def _outcome_of_unrun(
     "The outcome of a table without a run; it is printed if there is something to do or to wait for."
     outcome = outcome_without_run(status)
     if outcome.verdict != Verdict.NOTHING or outcome.waits:
-        workers.say(_still_refused(status) if status.refusal else str(outcome))
+        workers.say(_short_refusal(status) if status.refusal else str(outcome))
     return outcome
 
 # %% ../../notebooks/13_service/08_passes.ipynb #661fc36f
@@ -510,19 +510,19 @@ def _one_round(
     only: tuple[str, ...],  # tables by name; all where there are none
     stop: threading.Event,
     consistent: bool,
-    how: PassOptions,
+    options: PassOptions,
 ) -> PassResult:
     "A pass that stops when it is told to."
     now = iso(datetime.now(timezone.utc))
     begun = PassResult(uuid.uuid4().hex[:8], now, now, Verdict.ATTENTION, "")
-    of_pass: dict[str, Any] = {"pass": begun.id}  # a word of Python cannot be an argument's name
+    of_pass: dict[str, Any] = {"pass": begun.id}  # `pass`, a keyword of Python, cannot be an argument's name
     log = open_metrics(config.metrics, landing=config.landing, **of_pass)
     lineage = open_lineage(config.lineage)
     open_state(config.state, config.landing)  # created if it is missing
     # A pass that was killed has left runs without an end.
-    _close_lost_runs(config, Path(how.job).stem)
-    look = look_around(config, time.time())
-    routed = divide_transactions(config, how.say)
+    _close_lost_runs(config, Path(options.job).stem)
+    snapshot = remove_idle_note(config, time.time())
+    routed = divide_transactions(config, options.say)
     notices: list[str] = []
     unread = list(routed.problems)
     try:
@@ -530,27 +530,27 @@ def _one_round(
         statuses = read_statuses(
             config,
             only,
-            retry=how.retry,
+            retry=options.retry,
             on_problem=unread.append,
             on_notice=notices.append,
             owner=owner,
         )
     except LandingEmpty as error:
-        return _logged(log, _finish(config, _ended(begun, verdict=error.verdict, words=str(error)), []), [])
+        return _log_metrics(log, _finish(config, _end_now(begun, verdict=error.verdict, words=str(error)), []), [])
     held_because = hindrances(statuses, unread) if consistent else ""
-    with _open_workers(config, begun.id, stop, how, log) as workers:
+    with _open_workers(config, begun.id, stop, options, log) as workers:
         tables = _all_outcomes(workers, statuses, held_because)
         workers.servers.dismiss()  # they end while the pass is written down
         if consistent and not held_because:
             say_boundary(tables, routed.last, notices, unread)
         verdict = _with_unread(pass_verdict(tables, stop.is_set()), list(dict.fromkeys(unread)))
         words = "; ".join([verdict["words"], *notices])
-        ended = _ended(begun, tables=tables, **{**verdict, "words": words})
-        result = _logged(log, _finish(config, ended, statuses, only), statuses)
+        ended = _end_now(begun, tables=tables, **{**verdict, "words": words})
+        result = _log_metrics(log, _finish(config, ended, statuses, only), statuses)
         # A pass that did not go through all tables cannot say that nothing waits.
-        if look and not (only or held_because or notices):
-            _leave_word_if_calm(config, look, result, statuses)
-        return _tell_lineage(lineage, config, result, statuses) if config.lineage else result
+        if snapshot and not (only or held_because or notices):
+            _write_note_if_idle(config, snapshot, result, statuses)
+        return _emit_lineage(lineage, config, result, statuses) if config.lineage else result
 
 # %% ../../notebooks/13_service/08_passes.ipynb #34cb75d1
 def _all_outcomes(
@@ -585,8 +585,8 @@ def run_pass(
         check_consistent(config, tuple(only))
     # A killed process leaves its folders behind.
     sweep_scratch()
-    how = PassOptions(on_event, classic, retry, progress or Progress(), job, start, stop_work)
+    options = PassOptions(on_event, classic, retry, progress or Progress(), job, start, stop_work)
     if stop is not None:
-        return _one_round(config, tuple(only), stop, consistent, how)
-    with _heeding_signals(stop := threading.Event(), on_event):
-        return _one_round(config, tuple(only), stop, consistent, how)
+        return _one_round(config, tuple(only), stop, consistent, options)
+    with _stop_on_signals(stop := threading.Event(), on_event):
+        return _one_round(config, tuple(only), stop, consistent, options)

@@ -331,7 +331,7 @@ def _commit_of(state: State, table: TableRef) -> int:
     return item.commit if item else 0
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-028
-def _who_holds(
+def _holder_words(
     state: State,
     table: TableRef,
 ) -> str:
@@ -375,7 +375,7 @@ def run_table(
     with workers.heartbeat.keep(status.table, workers.owner) as held_lease:
         # Not a failure, and not "nothing" either: its files wait.
         if held_lease is None:
-            words = _who_holds(workers.state, status.table)
+            words = _holder_words(workers.state, status.table)
             outcome = Outcome(name, Verdict.BUSY, words, f"{Advice.PASS_ONLY(name)}")
             workers.say(str(outcome))
             return outcome

@@ -41,9 +41,8 @@ class Position:
     sequence: str | None = field(default=None, compare=False)  # the highest that was applied; "": changes had none
     absent: tuple[str, ...] = field(default=(), compare=False)  # columns that change files no longer have
     csv: dict[str, Any] | None = field(default=None, compare=False)  # how its CSV files are read; None: none was
-    aside: dict[str, Any] | None = field(
-        default=None, compare=False
-    )  # files with quarantined rows, see `changes.quarantine`
+    # Path of a file with quarantined rows -> how many, name of their list, see `changes.quarantine`; in JSON `aside`.
+    quarantined: dict[str, Any] | None = field(default=None, compare=False)
     redone: dict[str, Any] = field(
         default_factory=dict[str, Any], compare=False
     )  # files that were read again, see `read_again`
@@ -67,11 +66,8 @@ class Position:
 
     def to_commit(self) -> dict[str, Any]:  # of plain JSON values
         "The same, with the parts that only lake commits keep: the sequence, absent columns, how CSV is read, bad rows."
-        commit_parts = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv, "aside": self.aside}
-        return {
-            **self.to_json(),
-            **{name: value for name, value in commit_parts.items() if value not in (None, [], {})},
-        }
+        parts = {"sequence": self.sequence, "absent": list(self.absent), "csv": self.csv, "aside": self.quarantined}
+        return {**self.to_json(), **{name: value for name, value in parts.items() if value not in (None, [], {})}}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Position:
@@ -93,7 +89,7 @@ def _floor(position: Position) -> tuple[str, str]:
 # %% ../../notebooks/06_state/01_position.ipynb #07f8ec04
 def _unread(position: Position) -> set[str]:
     "Files of which all rows are quarantined; their number is negative."
-    return {path for path, (rows, _) in (position.aside or {}).items() if rows < 0}
+    return {path for path, (rows, _) in (position.quarantined or {}).items() if rows < 0}
 
 # %% ../../notebooks/06_state/01_position.ipynb #562e37ba
 def _in_words(position: Position) -> str:
@@ -140,7 +136,7 @@ def unpack_names(
     return tuple(sorted(names, key=lambda name: change_order(name[0])))
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-022
-_OF_COMMITS = ("sequence", "absent", "csv", "aside")  # kept in the lake, but not in copies of a position
+_OF_COMMITS = ("sequence", "absent", "csv", "quarantined")  # kept in the lake, but not in copies of a position
 
 
 def _frame(position: Position) -> dict[str, Any]:
@@ -163,6 +159,8 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
     # An older version lacks some parts, which get their defaults; of a newer one unknown parts are ignored.
     fields = {name: data[name] for name in Position.__dataclass_fields__ if name in data}
     parts: dict[str, Any] = {name: unpack_names(data.get(name, {})) for name in ("window", "held", "left_out")}
+    if "aside" in data:
+        parts["quarantined"] = data["aside"]
     if data.get("applied") is not None:
         count, marks = data["applied"]
         parts["applied"] = int(count), int(marks)
@@ -198,7 +196,7 @@ def fit_window(
     return position
 
 # %% ../../notebooks/06_state/01_position.ipynb #4eb12fb9
-Again = tuple[str, int]  # name of the list of rows that had been aside, "" where the file was another one; the commit
+Again = tuple[str, int]  # name of the list of rows that were quarantined, "" where the file was another one; the commit
 
 
 def read_again(

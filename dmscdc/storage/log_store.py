@@ -158,9 +158,9 @@ class LogStore:
 
     root: str  # absolute path
 
-    at_once: ClassVar[int] = 1  # requests
-    marks: ClassVar[bool] = False  # whether deleting a missing name leaves a mark
-    largest: ClassVar[float] = float("inf")  # bytes of a file that can be copied
+    parallel_requests: ClassVar[int] = 1
+    leaves_delete_markers: ClassVar[bool] = False  # whether deleting a missing name leaves something behind
+    max_copy_bytes: ClassVar[float] = float("inf")  # of one file
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, name)
@@ -186,7 +186,7 @@ class LogStore:
         return _move(self.path(source), self.path(target))
 
     def create(self, name: str, content: bytes) -> None:
-        "Creates the whole file or nothing; raises `AlreadyExists` when the name is taken."
+        "An atomic put if absent: the whole file or nothing. Raises `AlreadyExists` when the name is taken."
         _create_linked(self.path(name), content)
 
     def makes_files(self, folder: str) -> bool:
@@ -214,8 +214,8 @@ class LogStore:
         _write_synced(str(draft), content)
         os.replace(draft, target)
 
-    def tidy(self, prefix: str, number: int) -> None:
-        "Removes staging folders up to a commit number, with all files in them."
+    def clear_staging(self, prefix: str, number: int) -> None:
+        "Removes staging folders below a prefix up to a commit number, with all files in them."
         _clear(self.path(prefix), number)
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #71127b2f
@@ -446,9 +446,9 @@ class BucketLogStore:
     bucket: str
     prefix: str  # without slashes at its ends
 
-    at_once: ClassVar[int] = 16  # requests
-    marks: ClassVar[bool] = True  # in a bucket with versions, each delete of a missing name leaves a mark
-    largest: ClassVar[float] = 5 << 30  # bytes of a file that can be copied
+    parallel_requests: ClassVar[int] = 16
+    leaves_delete_markers: ClassVar[bool] = True  # in a bucket with versions, also for a name that is missing
+    max_copy_bytes: ClassVar[float] = 5 << 30  # of one object
 
     def _at(self, name: str = "") -> tuple[Any, str, str]:
         return client("s3"), self.bucket, f"{self.prefix}/{name}".strip("/")
@@ -475,7 +475,7 @@ class BucketLogStore:
         return _copy_object(*self._at(source), self._at(target)[2])
 
     def create(self, name: str, content: bytes) -> None:
-        "Creates the whole object or nothing; raises `AlreadyExists` when the name is taken."
+        "An atomic put if absent: the whole object or nothing. Raises `AlreadyExists` when the name is taken."
         _create_entry(*self._at(name), content)
 
     def makes_files(self, folder: str) -> bool:
@@ -494,7 +494,7 @@ class BucketLogStore:
         s3, bucket, key = self._at(name)
         s3.put_object(Bucket=bucket, Key=key, Body=content)
 
-    def tidy(self, prefix: str, number: int) -> None:
+    def clear_staging(self, prefix: str, number: int) -> None:
         _clear_bucket(*self._at(prefix), number)
 
 # %% ../../notebooks/01_storage/02_log_store.ipynb #54f3dc5d

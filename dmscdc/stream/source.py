@@ -138,5 +138,5 @@ def stage_changes(
     except AlreadyExists as error:
         raise Busy(f"{table}: another process reads the source {source.name}; stop one of them") from error
     _publish(store, landing, table, staged)
-    store.tidy(f"{folder}/drafts", number)  # also those of processes that died: their number is taken
+    store.clear_staging(f"{folder}/drafts", number)  # also those of processes that died: their number is taken
     return staged

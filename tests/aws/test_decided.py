@@ -88,7 +88,7 @@ def test_of_sixteen_writers_one_wins_each_commit(bucket, wire, way, decide):
 
 @pytest.mark.parametrize("kind", sampled(KINDS, "incremental"))
 def test_a_writer_killed_at_any_request_is_healed_and_one_that_was_chosen_is_committed(bucket, wire, decide, kind, monkeypatch):
-    monkeypatch.setattr(BucketLogStore, "at_once", 1)
+    monkeypatch.setattr(BucketLogStore, "parallel_requests", 1)
     adds, removes, after = KINDS[kind]
     point, done, fulfilled = 0, False, 0
     while not done:

@@ -186,7 +186,7 @@ KINDS = {  # what the writer adds and removes, the rows after
 @pytest.mark.torture
 @pytest.mark.parametrize("kind, when", [("incremental", "before"), ("incremental", "after"), ("deletes only", "after")])
 def test_a_writer_killed_at_any_request_is_healed_by_the_next_pass(bucket, kind, when, monkeypatch):
-    monkeypatch.setattr(BucketLogStore, "at_once", 1)  # so that each request has its number
+    monkeypatch.setattr(BucketLogStore, "parallel_requests", 1)  # so that each request has its number
     adds, removes, after = KINDS[kind]
     point, done, wire = 0, False, Wire()
     while not done:

@@ -177,7 +177,7 @@ def test_no_pass_is_left_out_that_would_have_done_or_said_anything(account, seed
 
 def test_a_quiet_day_has_one_pass_and_every_hour_the_numbers_of_the_alarms(account, capsys):
     account.load("a")
-    assert "NoSuchKey" in account.look() and account.passes() == 3  # nobody has left a word; the table wants its key
+    assert "NoSuchKey" in account.look() and account.passes() == 3  # nobody has left a note; the table wants its key
     account.set("a", key="id")
     account.now += timedelta(minutes=20)
     assert "NoSuchKey" in account.look() and account.passes() == 0
@@ -246,7 +246,7 @@ def test_a_clock_that_ticks_once_a_day_has_a_pass_each_day_and_a_file_that_comes
     assert account.lake("a")[2].startswith("at ")
 
 
-def test_a_stream_that_shares_the_runs_takes_no_word_back(account):
+def test_a_stream_that_shares_the_runs_removes_no_idle_note(account):
     account.load("a")
     account.set("a", key="id")
     for _ in range(2):
@@ -269,7 +269,7 @@ class Killed(BaseException):
     "As if the machine had gone."
 
 
-def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at_a_part_or_died_leaves_no_word(account, monkeypatch):
+def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at_a_part_or_died_leaves_no_idle_note(account, monkeypatch):
     def calm() -> bool:
         "Whether the hour after the next pass starts none."
         account.passes()

@@ -192,7 +192,7 @@ def test_a_list_of_runs_is_the_same_from_a_bucket_and_from_a_folder(told, aws, t
             there = tmp_path / "runs" / key.removeprefix("kept/here/")
             there.parent.mkdir(parents=True, exist_ok=True)
             there.write_text(text(told.bucket, key))
-    *_, last = RunLog(told.runs).lines()
+    *_, last = RunLog(told.runs).runs()
     RunLog(tmp_path / "runs").append(last)
     rebuild(tmp_path / "runs")
     for words, count in ((), 5), (("--table", "shop.killed"), 1), (("--most", "2"), 2):
@@ -252,7 +252,7 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
         process.stdin.write("go\n"), process.stdin.flush()
     assert [process.wait(60) for process in both] == [0, 0]
     expected = sorted(f"{who}{number:03d}" for who in "ab" for number in range(count))
-    assert sorted(line.run for line in RunLog(runs).lines()) == expected
+    assert sorted(line.run for line in RunLog(runs).runs()) == expected
     assert len([key for key in objects(strict) if "/ledger/" in key]) > 3  # it was written in pieces
     page = text(strict, "kept/index.html")
     assert [name for name in expected if f'href="{name}.html"' not in page] == []
@@ -320,7 +320,7 @@ def test_the_newest_lines_need_only_the_last_pieces(bucket, monkeypatch):
     for number in range(30):
         run_log.append(LoggedRun.from_json({"run": f"{number:02d}", "end": f"{number:02d}", "words": "x" * 50}))
     with seen("GetObject") as gets:
-        assert [line.run for line in run_log.lines(600)][-3:] == ["27", "28", "29"] and next(run_log.newest_first()).run == "29"
+        assert [line.run for line in run_log.runs(600)][-3:] == ["27", "28", "29"] and next(run_log.newest_first()).run == "29"
     assert len(gets) <= 3 < len(objects(bucket))
 
 
@@ -328,7 +328,7 @@ def test_a_line_that_was_sent_twice_stands_once_and_a_late_one_in_its_place(buck
     run_log = RunLog(f"s3://{bucket}/kept")
     for run, end in (("2", "2018-12-13T10"), ("3", "2018-12-13T11"), ("2", "2018-12-13T10"), ("1", "2018-12-13T09")):
         run_log.append(LoggedRun.from_json({"run": run, "end": end}))
-    assert [line.run for line in run_log.lines()] == ["1", "2", "3"]
+    assert [line.run for line in run_log.runs()] == ["1", "2", "3"]
 
 
 def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_the_next_pass(aws, tmp_path, cache):
@@ -352,7 +352,7 @@ def test_a_run_that_cannot_be_uploaded_keeps_its_verdict_is_named_and_sent_by_th
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     with seen("PutObject") as puts:
         assert close_lost(house.config.runs) == []
-    assert {line.table: line.verdict for line in RunLog(house.config.runs).lines()} == {"shop.good": "ok", "shop.raises": "failed"}
+    assert {line.table: line.verdict for line in RunLog(house.config.runs).runs()} == {"shop.good": "ok", "shop.raises": "failed"}
     assert Counter(Path(key).suffix for key in puts) == {".ipynb": 2, ".html": 2, ".jsonl": 2}
     assert not list(cache.rglob("*.ipynb")) and not list(cache.rglob("*.html")) and close_lost(house.config.runs) == []
 
@@ -366,7 +366,7 @@ def test_two_passes_that_begin_at_once_close_a_lost_run_once(bucket, tmp_path):
     with ThreadPoolExecutor(4) as pool:
         closed = [run.id for found in pool.map(close_lost, [runs] * 4) for run in found]
     assert sorted(closed) == ["lost0", "lost1", "lost2", "lost3"]
-    lines = RunLog(runs).lines()
+    lines = RunLog(runs).runs()
     assert [(line.run, line.verdict, line.cause) for line in lines] == [(run, "failed", "stopped") for run in sorted(closed)]
     assert all(f"kept/{getattr(line, kind)}" in objects(bucket) for line in lines for kind in ("notebook", "html"))
 
@@ -394,7 +394,7 @@ def test_a_run_that_is_being_uploaded_is_taken_over_by_nobody(bucket, tmp_path):
 
     client("s3").meta.events.register("request-created.s3.PutObject", look)
     run = run_notebook(a_job(tmp_path, SAYS), {}, runs=runs, table="shop.good")
-    assert found == [(1, []), (1, [])] and [line.run for line in RunLog(runs).lines()] == [run.id]
+    assert found == [(1, []), (1, [])] and [line.run for line in RunLog(runs).runs()] == [run.id]
 
 
 @pytest.mark.parametrize(
@@ -458,6 +458,6 @@ def test_of_older_runs_that_went_well_no_report_stays_and_no_page_leads_to_one(b
         if number in (25, 39):
             write_front_page(runs, [], keep=20)
     there = {name for name, _ in store.names("process_table/")}
-    assert there == {name + ending for name in stays for ending in (".ipynb", ".html")} and len(RunLog(runs).lines()) == 40
+    assert there == {name + ending for name in stays for ending in (".ipynb", ".html")} and len(RunLog(runs).runs()) == 40
     pages = [store.get(name).decode() for name in ("index.html", "tables/shop.good.html")]
     assert {link for page in pages for link in re.findall(r'href="(?:\.\./)?(process_table/[^"]*)"', page)} == {f"{name}.html" for name in stays}

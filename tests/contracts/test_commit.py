@@ -15,7 +15,7 @@ from dmscdc.storage.log_store import LogStore, entry_number
 
 pytestmark = pytest.mark.quick
 
-REQUESTS = ("list", "last", "read", "delete", "copy", "create", "tidy")
+REQUESTS = ("list", "last", "read", "delete", "copy", "create", "clear_staging")
 
 
 class Killed(Exception):
@@ -253,7 +253,7 @@ def test_where_there_are_no_hard_links_the_loser_leaves_nothing(tmp_path, monkey
 class Bucket:
     "The requests on names alone: no folders, no disk."
 
-    at_once, marks, largest = 4, True, 5 << 30
+    parallel_requests, leaves_delete_markers, max_copy_bytes = 4, True, 5 << 30
 
     def __init__(self):
         self.objects = {}
@@ -283,7 +283,7 @@ class Bucket:
             raise AlreadyExists(name)
         self.objects[name] = content
 
-    def tidy(self, prefix, number):
+    def clear_staging(self, prefix, number):
         pass
 
 

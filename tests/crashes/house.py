@@ -223,7 +223,9 @@ class House:
             said = self.go(case, server=server)
         assert said.get("verdict") in ("ok", "nothing"), said
         whole(case, calm)
-        referee = Referee(marks=case.world.lake_table.transaction_log.store.marks).watch((case.home / "requests.log").read_text().splitlines())
+        referee = Referee(marks=case.world.lake_table.transaction_log.store.leaves_delete_markers).watch(
+            (case.home / "requests.log").read_text().splitlines()
+        )
         assert not referee.unfinished(said["pid"])
 
     def close(self) -> None:

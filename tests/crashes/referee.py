@@ -19,7 +19,7 @@ def record(path: str) -> None:
     "From now on every request to a store leaves its lines in a file."
     from dmscdc.storage.log_store import BucketLogStore, LogStore
 
-    BucketLogStore.at_once = 1  # one request after the other, so that each has its place among the others
+    BucketLogStore.parallel_requests = 1  # one request after the other, so that each has its place among the others
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def told(name: str, request: Any, listed: Any) -> Any:
@@ -221,7 +221,7 @@ class Referee:
         if not error and self.below(name)[0] == "folder":
             self.folder.discard(self.below(name)[1])
 
-    def ask_tidy(self, run: Run, prefix: str, n: int) -> None:
+    def ask_clear_staging(self, run: Run, prefix: str, n: int) -> None:
         s = run.settling
         self.need(bool(s) and s.is_done("collect") and n == s.entry.number, "tidied before all else was done, or another number")
         s.over, run.settled = True, n

@@ -35,7 +35,7 @@ def test_a_batch_larger_than_the_servers_memory_fails_alone_and_says_what_to_do(
     assert [line for line in events if "its server died, so once more, alone" in line]
     assert query(f"select id, said from read_parquet('{tmp_path}/lake/shop/small/**/*.parquet') order by id") == [(1, "x"), (2, "y")]
     assert not list((tmp_path / "lake" / "shop" / "large").rglob("*.parquet")) and state.get(TableRef("shop", "large")).commit == 0
-    lines = [line for line in RunLog(config.runs).lines() if line.table == "shop.large"]
+    lines = [line for line in RunLog(config.runs).runs() if line.table == "shop.large"]
     assert len(lines) == 2 and {(line.verdict, line.cause) for line in lines} == {("failed", "server out of memory")}
     for line in lines:
         page = (tmp_path / "runs" / line.html).read_text()

@@ -40,7 +40,7 @@ def test_two_writers_with_two_attempts_each_lose_and_double_nothing(local):
 def test_every_request_of_the_code_is_a_step_of_the_protocol(house, name):
     house.count(name)
     referee = Referee().watch(house.calm[name]["requests"])
-    assert {"list", "read", "create", "copy", "tidy"} <= set(referee.steps) and referee.steps["create"] >= house.calm[name]["commit"]
+    assert {"list", "read", "create", "copy", "clear_staging"} <= set(referee.steps) and referee.steps["create"] >= house.calm[name]["commit"]
     assert not any(referee.unfinished(pid) for pid in list(referee.runs)[-1:])
 
 
@@ -69,7 +69,7 @@ def wild(verb: str, *given) -> list:
 
 HEAD, FOLDER, META = "000000000003", "shop/item", "_dmscdc/shop/item"
 SPOILED = {
-    "does not settle before it commits": lambda p: [pair for pair in p[: of(p, "create")] if not is_a(pair, "tidy")] + p[of(p, "create") :],
+    "does not settle before it commits": lambda p: [pair for pair in p[: of(p, "create")] if not is_a(pair, "clear_staging")] + p[of(p, "create") :],
     "frees an aside before the last copy": lambda p: swapped(p, of(p, "copy"), of(p, "delete", "aside/" + HEAD)),
     "drops before it copies": lambda p: swapped(p, of(p, "copy"), of(p, "delete", FOLDER + "/0")),
     "copies what the entry does not add": lambda p: (
@@ -79,7 +79,7 @@ SPOILED = {
     "deletes an aside of a larger number": lambda p: p + [wild("delete", f"{META}/aside/000000000009-ab/x.parquet")],
     "deletes a file that the head lists": lambda p: p + [wild("delete", p[of(p, "copy")][0][-1])],
     "deletes an entry": lambda p: p + [wild("delete", f"{META}/journal/{HEAD}.json")],
-    "tidies without sweeping": lambda p: p[: of(p, "create") + 1] + [wild("tidy", f"{META}/aside", 3)],
+    "clears staging without sweeping": lambda p: p[: of(p, "create") + 1] + [wild("clear_staging", f"{META}/aside", 3)],
     "commits twice under one number": lambda p: p + [p[of(p, "create")]],
     "commits on another predecessor": lambda p: [
         [[*a[:4], a[4].replace('"before": "', '"before": "x'), a[5]] if a[2] == "create" else a, b] for a, b in p

@@ -235,7 +235,11 @@ SHARED = {  # rooms at which the closure ends, and the names that may be taken f
         "origin_of",
         "shown_row",
     },  # and how a changed row looks in a report
-    "changes.quarantine": {"KEYLESS", "aside_folder", "read_aside"},  # which rows the loader has quarantined, as it has written them down
+    "changes.quarantine": {
+        "KEYLESS",
+        "quarantine_folder_of",
+        "read_quarantined",
+    },  # which rows the loader has quarantined, as it has written them down
     "capture.items": {"SEQUENCE", "scan", "write_rows"},  # what an item of DynamoDB is as a row; the files of a stream are written by it
     "changes.definition": {"read_catalog"},  # the types in a source's catalogue; only what is lost of them is told, nothing is compared by them
     "changes.fold": {"FoldResult"},  # its counts, and

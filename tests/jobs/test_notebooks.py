@@ -169,5 +169,5 @@ def test_a_pass_with_a_refused_table_fails_and_keeps_what_it_found(passes, small
 
 
 def test_the_notebook_leaves_the_same_lines_as_the_command(passes, small):
-    lines = [(line.job, line.verdict) for line in RunLog(small / "runs").lines()]
+    lines = [(line.job, line.verdict) for line in RunLog(small / "runs").runs()]
     assert lines == [("process_table", "ok"), ("pass", "attention"), ("pass", "nothing"), ("process_table", "refused"), ("pass", "refused")]

@@ -81,7 +81,7 @@ class Shell:
         return path.read_text().splitlines() if path.exists() else []
 
     def kept(self) -> tuple[list[dict], list[Path], list[str]]:
-        return RunLog(self.folder / "runs").lines(), sorted((self.folder / "runs").rglob("*.ipynb")), self.starts()
+        return RunLog(self.folder / "runs").runs(), sorted((self.folder / "runs").rglob("*.ipynb")), self.starts()
 
     def env(self) -> dict[str, str]:
         return {**os.environ, "PYTHONPATH": str(self.site), "JAVA_HOME": str(self.java), "SHOP_PASSWORD": PASSWORD}

@@ -14,7 +14,7 @@ from test_fold import split_files
 
 from dmscdc.capture.writer import DmsSettings, change_sequence, moment_utc
 from dmscdc.changes.fold import change_ranks
-from dmscdc.changes.quarantine import aside_folder
+from dmscdc.changes.quarantine import quarantine_folder_of
 from dmscdc.changes.read import NAME
 from dmscdc.changes.schema import FILE, ROW
 from dmscdc.history.changelog import open_changelog
@@ -410,7 +410,10 @@ def test_whatever_resumed_tasks_send_again_of_changes_with_before_images_counts_
     w.go()
     told = table_then(
         open_changelog(
-            str(w.landing), w.ref, position=Position.from_json(w.lake_table.head().position), aside=aside_folder(str(w.root / "lake"), w.ref)
+            str(w.landing),
+            w.ref,
+            position=Position.from_json(w.lake_table.head().position),
+            quarantine_folder=quarantine_folder_of(str(w.root / "lake"), w.ref),
         ),
         ["id"] if has_key else [],
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dmscdc.capture.writer import DmsSettings
-from dmscdc.changes.quarantine import aside_folder
+from dmscdc.changes.quarantine import quarantine_folder_of
 from dmscdc.errors import NoPast
 from dmscdc.history.as_of import as_of
 from dmscdc.history.audit import audit_row
@@ -37,8 +37,8 @@ def world(tmp_path, spark, **settings) -> World:
 
 
 def line(one: World):
-    aside = aside_folder(str(one.root / "lake"), one.ref)
-    return open_changelog(str(one.landing), one.ref, position=Position.from_json(dict(one.lake_table.head().position)), aside=aside)
+    aside = quarantine_folder_of(str(one.root / "lake"), one.ref)
+    return open_changelog(str(one.landing), one.ref, position=Position.from_json(dict(one.lake_table.head().position)), quarantine_folder=aside)
 
 
 def rows(one: World) -> list[tuple]:

@@ -343,7 +343,7 @@ def test_what_is_gone_torn_or_of_another_ledger_is_made_again_by_the_next_write(
     if content is None:
         (tmp_path / name).unlink()
     elif content == "rebuilt":
-        kept = [LoggedRun.from_json(a_line("shop.b", 0, random.Random(40))), *run_log.lines()]  # its line was lost, its notebook was not
+        kept = [LoggedRun.from_json(a_line("shop.b", 0, random.Random(40))), *run_log.runs()]  # its line was lost, its notebook was not
         run_log.path.write_text("")
         for line in kept:
             run_log.append(line)
@@ -366,7 +366,7 @@ def test_what_another_version_has_written_is_shown_and_stays_as_it_is(tmp_path, 
     for line in written:
         run_log.append(LoggedRun.from_json(line))
     assert [json.loads(line) for line in run_log.path.read_bytes().splitlines()] == written
-    assert rebuild(tmp_path) == 3 and sorted(map(str, written)) == sorted(str(line.to_json()) for line in run_log.lines())
+    assert rebuild(tmp_path) == 3 and sorted(map(str, written)) == sorted(str(line.to_json()) for line in run_log.runs())
     write_front_page(tmp_path, [])
     content = json.loads((tmp_path / "tables/shop.a.json").read_text())
     content["rows"][0] |= {"html": "", "mood": "fine"}

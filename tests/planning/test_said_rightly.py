@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.capture.writer import write_changes, write_load
-from dmscdc.changes.quarantine import LeftOut, SetAside
+from dmscdc.changes.quarantine import LeftOut, QuarantinedRow
 from dmscdc.cli import ask as feed_commands
 from dmscdc.cli.main import app
 from dmscdc.errors import Refused
@@ -60,7 +60,7 @@ def test_a_table_without_a_key_is_told_of_the_changes_that_lie_there_before_anyb
     "number, words", [(1, "1 update or delete was"), (2, "2 updates and deletes were"), (1234, "1,234 updates and deletes were")]
 )
 def test_changes_left_out_are_counted_and_both_commands_are_named(number, words):
-    first = SetAside("20181215-100001000.parquet", 1, "a delete")
+    first = QuarantinedRow("20181215-100001000.parquet", 1, "a delete")
     said = note_left_out(SimpleNamespace(key=(), table=TableRef("shop", "t")), LeftOut((first,), {first.path: number}))
     assert said.startswith(f"shop.t has no key: {words} not applied, the first is row 2 of {first.path}. ")
     assert all(

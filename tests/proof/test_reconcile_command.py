@@ -84,9 +84,9 @@ def test_status_tells_the_last_proof_beside_the_one_that_was_equal_and_what_came
         r"differed at \d{4}-\d\d-\d\d \d\d:\d\d; equal at \d{4}-\d\d-\d\d \d\d:\d\d", product["proven"]
     )  # a wrong password has compared nothing
     assert (product["proof"]["verdict"], product["proof"]["equal"]["commit"]) == ("failed", 1)
-    assert product["proof"]["equal"]["run"] == RunLog(home / "runs").lines()[0].run
+    assert product["proof"]["equal"]["run"] == RunLog(home / "runs").runs()[0].run
     assert product["proven"] in typed("status").stdout.replace("\n", " ") or "differed at" in typed("status").stdout
-    last = next(line for line in reversed(RunLog(home / "runs").lines()) if line.run == product["proof"]["run"])
+    last = next(line for line in reversed(RunLog(home / "runs").runs()) if line.run == product["proof"]["run"])
     assert f'Compared with its source: <a href="{last.html}">differed at' in (home / "runs" / "index.html").read_text()
 
 

@@ -197,7 +197,7 @@ def test_a_lease_is_given_back_unless_work_may_go_on(mixed):
 
 def test_a_pass_leaves_a_line_for_each_run_and_one_for_itself(mixed):
     folder, config, state, fake, result = mixed
-    lines = RunLog(config.runs).lines()
+    lines = RunLog(config.runs).runs()
     assert [line.job for line in lines] == ["stand_in"] * 4 + ["pass"]
     assert (lines[-1].run, lines[-1].verdict, lines[-1].words) == (result.id, result.verdict, result.words)
 
@@ -234,7 +234,7 @@ def test_a_dead_server_fails_nobody_but_who_dies_alone(tmp_path):
     assert killer.words.startswith("alone on a new server, and again: the Spark server was ended by signal 9")
     assert len(fake.started) == 2 and all(server.ended for server in fake.started)  # the innocent one goes first, by name
     assert [tables for _, tables, _ in fake.stopped] == [["innocent"]]  # a dead server does no work
-    lines = {table: [line for line in RunLog(config.runs).lines() if line.table == f"shop.{table}"] for table in ("killer", "innocent")}
+    lines = {table: [line for line in RunLog(config.runs).runs() if line.table == f"shop.{table}"] for table in ("killer", "innocent")}
     assert [(line.verdict, line.cause) for line in lines["killer"]] == [("failed", "server died")] * 2
     assert [line.verdict for line in lines["innocent"]] == ["failed", "ok"] and lines["innocent"][0].cause == "server died"
     for line in [*lines["killer"], lines["innocent"][0]]:
@@ -249,7 +249,7 @@ def test_who_dies_with_the_process_that_forks_kernels_runs_once_more(tmp_path, n
     config, state = a_house(tmp_path, {"killer": f"end_who_forks({number:d})", "innocent": "wait_the_first_time()"})
     result = run_pass(config, job=stand_in(tmp_path), on_event=quiet, classic=True)
     assert [outcome.verdict for outcome in result.tables.values()] == ["ok", "ok"]
-    causes = [line.cause for line in RunLog(config.runs).lines() if line.table and line.verdict == "failed"]
+    causes = [line.cause for line in RunLog(config.runs).runs() if line.table and line.verdict == "failed"]
     assert causes == ["process that forks died"] * len(causes) and causes
 
 
@@ -259,7 +259,7 @@ def test_two_passes_at_once_share_the_tables(tmp_path):
     one = lambda: run_pass(config, job=job, on_event=quiet, start=fake.serve, stop_work=fake.stop_work)  # noqa: E731
     with ThreadPoolExecutor(2) as pool:
         results = [future.result() for future in [pool.submit(one), pool.submit(one)]]
-    runs = [line.table for line in RunLog(config.runs).lines() if line.job == "stand_in"]
+    runs = [line.table for line in RunLog(config.runs).runs() if line.job == "stand_in"]
     assert sorted(runs) == ["shop.a", "shop.b", "shop.c"]
     assert {result.exit_code for result in results} <= {0, 4}, [result.to_dict() for result in results]
     assert {o.verdict for result in results for o in result.tables.values()} <= {"ok", "nothing", "busy"}
@@ -301,7 +301,7 @@ def test_ctrl_c_and_sigterm_end_kernels_stop_their_work_and_give_the_leases_back
     assert (tmp_path / "stopped").read_text().split() == ["done", "hangs"]
     assert [item.table.name for item in state.items() if state.holder(item.table)] == []
     assert {item.table.name: item.commit for item in state.items()} == {"done": 1, "hangs": 0, "later": 0}
-    lines = {line.table: line for line in RunLog(config.runs).lines()}
+    lines = {line.table: line for line in RunLog(config.runs).runs()}
     assert lines["shop.hangs"].cause == "stopped" and "shop.later" not in lines
     assert lines[None].verdict == "failed" and lines[None].words.startswith("stopped on request")
 
@@ -327,7 +327,7 @@ def test_a_pass_that_is_stopped_while_its_server_starts_begins_no_run(tmp_path):
         assert result.exit_code == 1 and asked == [stop] and all(server.ended for server in fake.started)
         assert {(o.verdict, o.words, o.run) for o in result.tables.values()} == {("nothing", "not begun: the pass was stopped", None)}
         assert result.words.endswith(f"{len(result.tables)} not begun"), result.words
-        assert [line.table for line in RunLog(config.runs).lines()] == [None], "no run was kept, only the pass"
+        assert [line.table for line in RunLog(config.runs).runs()] == [None], "no run was kept, only the pass"
         assert not [item for item in state.items() if state.holder(item.table) or item.commit]
 
 
@@ -374,7 +374,7 @@ def test_a_real_pass_that_gets_sigterm_while_a_kernel_starts_leaves_nothing_at_w
     assert "stopping: kernels are ended and their work is stopped; what was committed stays" in words() and "stopped on request; " in words()
     assert "Traceback" not in words()
     assert state.holder(table) is None and state.get(table).commit == 0
-    lines = {line.table: line for line in RunLog(tmp_path / "runs").lines()}
+    lines = {line.table: line for line in RunLog(tmp_path / "runs").runs()}
     assert {name: (line.verdict, line.cause) for name, line in lines.items()} == dict.fromkeys(("shop.mug", None), ("failed", "stopped"))
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and state.get(table).commit == 1, done.stdout + done.stderr
@@ -432,7 +432,7 @@ def test_two_hundred_idle_tables_need_one_listing_each_no_server_and_no_notebook
     assert looking.listings == len(looks) == 200 and not [look for look in looks if look.has_work]
     result = run_pass(config, job="there is no such job", on_event=quiet, start=None, stop_work=None)
     assert (result.verdict, result.exit_code, result.words) == ("nothing", 0, "200 tables: 200 nothing")
-    assert [line.job for line in RunLog(config.runs).lines()] == ["pass"]
+    assert [line.job for line in RunLog(config.runs).runs()] == ["pass"]
     assert not list(Path(config.runs).rglob("*.ipynb"))
 
 

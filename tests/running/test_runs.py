@@ -101,7 +101,7 @@ def ends(kernels, a_job, says, runs):
 def test_every_end_has_its_verdict_cause_words_and_exit_code(ends, runs, name, verdict, cause, code, words):
     run = ends[name]
     assert (run.verdict, run.cause, run.exit_code, run.words) == (verdict, cause, code, words)
-    [line] = [line for line in RunLog(runs).lines() if line.run == name]
+    [line] = [line for line in RunLog(runs).runs() if line.run == name]
     assert (line.verdict, line.cause, line.words, line.table) == (verdict, cause, words, f"shop.{name}")
     page = run.html.read_text()
     banner = page[page.index('class="banner') : page.index("</section>")]
@@ -152,10 +152,10 @@ def test_no_kernel_outlives_its_run(ends):
 
 def test_a_lost_ledger_is_rebuilt_from_the_notebooks(ends, runs):
     run_log = RunLog(runs)
-    before = sorted(run_log.lines(), key=lambda line: line.run)
+    before = sorted(run_log.runs(), key=lambda line: line.run)
     run_log.path.write_text('{"run": "torn"')
     assert rebuild(runs) == len(ends)
-    assert sorted(run_log.lines(), key=lambda line: line.run) == before
+    assert sorted(run_log.runs(), key=lambda line: line.run) == before
 
 
 def test_a_killed_kernel_is_noticed_at_once(a_job, tmp_path):
@@ -261,7 +261,7 @@ def test_ctrl_c_ends_the_kernel_and_keeps_the_run(a_job, tmp_path):
     job = a_job("interrupts", "import signal", f"os.kill({os.getpid()}, signal.SIGINT)\n{WAIT}")
     with pytest.raises(KeyboardInterrupt):
         run_notebook(job, {}, runs=tmp_path)
-    [line] = RunLog(tmp_path).lines()
+    [line] = RunLog(tmp_path).runs()
     assert (line.verdict, line.cause) == ("failed", "stopped") and (tmp_path / line.html).exists()
     assert kernels_at_work() == []
 
@@ -303,7 +303,7 @@ def test_a_run_whose_process_was_killed_is_closed_by_the_next_pass(a_job, tmp_pa
         threading.Event().wait(0.1)
     [run] = close_lost(tmp_path / "runs")
     assert (run.table, run.verdict, run.cause) == ("shop.orphan", "failed", "stopped") and run.html.exists()
-    assert [line.run for line in RunLog(tmp_path / "runs").lines()] == [run.id] and close_lost(tmp_path / "runs") == []
+    assert [line.run for line in RunLog(tmp_path / "runs").runs()] == [run.id] and close_lost(tmp_path / "runs") == []
 
 
 @pytest.mark.parametrize("lost", ["the line", "the page"])
@@ -319,13 +319,13 @@ def test_a_run_whose_process_was_killed_while_it_was_kept_gets_its_line_and_its_
         with pytest.raises(Killed):
             run_notebook(a_job("count", says("ok")), {}, runs=tmp_path, table="shop.item")
     assert close_lost(tmp_path) == [] and len(list(tmp_path.rglob("2*.html"))) == 1
-    assert [(line.table, line.verdict) for line in RunLog(tmp_path).lines()] == [("shop.item", "ok")]
+    assert [(line.table, line.verdict) for line in RunLog(tmp_path).runs()] == [("shop.item", "ok")]
 
 
 def test_names_of_tables_and_folders_are_taken_as_they_stand(a_job, says, tmp_path):
     run = run_notebook(a_job("count", says("ok")), {"table": "sh/op.{x}"}, runs=tmp_path / "{runs}", table="sh/op.{x}")
     assert run.verdict == "ok" and run.notebook.parent.parent == tmp_path / "{runs}" / "count"
-    assert RunLog(tmp_path / "{runs}").lines()[0].table == "sh/op.{x}"
+    assert RunLog(tmp_path / "{runs}").runs()[0].table == "sh/op.{x}"
 
 
 def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, says, tmp_path, monkeypatch):
@@ -340,7 +340,7 @@ def test_a_notebook_torn_inside_a_letter_still_has_its_page_and_its_line(a_job, 
     run = run_notebook(a_job("torn", "store = 'Malmö'", says("ok")), {}, runs=tmp_path, table="shop.store", run_id="torn")
     assert (run.verdict, run.records) == ("failed", {}) and "No space left on device" in run.words
     assert "The notebook of this run could not be read." in run.html.read_text()
-    assert [line.run for line in RunLog(tmp_path).lines()] == ["torn"] and rebuild(tmp_path) == 1
+    assert [line.run for line in RunLog(tmp_path).runs()] == ["torn"] and rebuild(tmp_path) == 1
 
 
 def test_an_error_out_of_a_task_of_spark_is_one_sentence_and_its_trace_stays_in_the_report(a_job, tmp_path):

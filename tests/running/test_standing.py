@@ -66,7 +66,7 @@ def test_a_table_that_another_run_holds_is_busy_everywhere(tmp_path):
     result = run_pass(config, job=the_job(tmp_path), on_event=lines.append, classic=True)
     assert (result.verdict, result.exit_code, result.words) == ("busy", 4, "2 tables: 1 busy, 1 ok")
     assert [line for line in lines if line.startswith("shop.a: busy, by hand, process 7 is at work on it until ")]
-    assert RunLog(config.runs).lines()[-1].verdict == "busy"
+    assert RunLog(config.runs).runs()[-1].verdict == "busy"
     page = Path(config.runs, "index.html").read_text()
     assert '<tr data-verdict="busy">' in page and "by hand, process 7 is at work on it until" in page
     code, said = told(tmp_path, "status")
@@ -116,7 +116,7 @@ def test_what_was_refused_is_not_run_again_and_stays_said(refused, tmp_path):
         assert found == code and "row 2 has no id" in " ".join(said.split()) and "dmscdc pass --only shop.a --retry" in " ".join(said.split())
     page = Path(config.runs, "index.html").read_text()
     assert '<tr data-verdict="refused">' in page and "dmscdc pass --only shop.a --retry" in page
-    assert RunLog(config.runs).lines()[-1].verdict == "refused"
+    assert RunLog(config.runs).runs()[-1].verdict == "refused"
 
 
 def another_file(config, state, monkeypatch):

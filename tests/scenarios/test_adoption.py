@@ -255,7 +255,7 @@ def test_at_every_request_the_folder_is_theirs_or_ours_once_it_is_settled(tmp_pa
         class Mortal(LogStore):
             "Each request may be the last."
 
-        for name in ("list", "last", "read", "delete", "copy", "create", "tidy"):
+        for name in ("list", "last", "read", "delete", "copy", "create", "clear_staging"):
 
             def request_(self, *args, method=getattr(LogStore, name)):
                 left[0] -= 1

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dmscdc.changes.options import options_from
-from dmscdc.changes.quarantine import SetAside, aside_folder, read_aside
+from dmscdc.changes.quarantine import QuarantinedRow, quarantine_folder_of, read_quarantined
 from dmscdc.cli.main import app
 from dmscdc.history.changelog import open_changelog
 from dmscdc.history.small import table_then
@@ -43,8 +43,8 @@ def position(world: World) -> Position:
     return Position.from_json(dict(world.lake_table.head().position))
 
 
-def aside(world: World) -> list[SetAside]:
-    return read_aside(aside_folder(str(world.root / "lake"), world.ref), position(world).aside or {})
+def aside(world: World) -> list[QuarantinedRow]:
+    return read_quarantined(quarantine_folder_of(str(world.root / "lake"), world.ref), position(world).quarantined or {})
 
 
 def asked(spark, world: World) -> list[tuple]:
@@ -99,7 +99,7 @@ def test_a_repaired_file_is_replayed_in_its_place_and_a_newer_change_wins(spark,
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
     found = world.go()
     assert world.lake("id, name, price") == [(1, "A", Decimal("1.50")), (2, "newer", Decimal("9.00"))], found.words
-    assert not position(world).aside and world.idle().verdict == "nothing"
+    assert not position(world).quarantined and world.idle().verdict == "nothing"
     assert asked(spark, world) == world.lake("id, name")
 
 
@@ -148,7 +148,7 @@ def test_a_repaired_definition_needs_no_other_file(spark, tmp_path):
     assert world.go().verdict == "attention" and world.lake("id, name")[0] == (1, "a")
     world.set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(14,2)")])
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
-    assert world.go().verdict == "ok" and world.lake("id, price")[0] == (1, Decimal("123456789012.50")) and not position(world).aside
+    assert world.go().verdict == "ok" and world.lake("id, price")[0] == (1, Decimal("123456789012.50")) and not position(world).quarantined
 
 
 def test_rows_of_parquet_without_key_or_operation(spark, way, tmp_path):
@@ -211,7 +211,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_waiting(spark, tmp_path, kind
         put(world, bad, whole)
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}{ending}"]})
     world.go()
-    assert world.lake("id, name") == [(1, "A"), (2, "B"), (3, "c")] == asked(spark, world) and not position(world).aside
+    assert world.lake("id, name") == [(1, "A"), (2, "B"), (3, "c")] == asked(spark, world) and not position(world).quarantined
     assert world.idle().verdict == "nothing"
 
 
@@ -229,9 +229,9 @@ def test_what_a_person_drops_is_asked_about_no_more(spark, tmp_path):
     put(world, f"{closed(2)}.csv", "U,2,B,x\n")
     world.go()
     world.state.instruct(world.ref, {"kind": "drop", "files": [f"{closed(1)}.csv"]})
-    assert world.go().verdict == "attention" and list(position(world).aside) == [f"{closed(2)}.csv"]
+    assert world.go().verdict == "attention" and list(position(world).quarantined) == [f"{closed(2)}.csv"]
     world.state.instruct(world.ref, {"kind": "drop"})
-    assert world.go().verdict == "nothing" and not position(world).aside and world.idle().verdict == "nothing"
+    assert world.go().verdict == "nothing" and not position(world).quarantined and world.idle().verdict == "nothing"
 
 
 def test_unless_told_otherwise_a_bad_row_refuses_its_batch(spark, tmp_path):
@@ -275,7 +275,7 @@ def test_random_bad_rows_cost_no_good_one_and_come_back_in_their_place(spark, tm
         if draw.random() < 0.5:
             world.go()
     world.go()
-    files = [path for path in (position(world).aside or {})]
+    files = [path for path in (position(world).quarantined or {})]
     for name in files:
         put(world, name, "\n".join(lines[[f"{closed(n)}.csv" for n in range(1, 9)].index(name)]) + "\n")
     world.state.instruct(world.ref, {"kind": "replay", "files": files})
@@ -286,7 +286,7 @@ def test_random_bad_rows_cost_no_good_one_and_come_back_in_their_place(spark, tm
             wanted.pop(int(key), None)
         else:
             wanted[int(key)] = name
-    assert world.lake("id, name") == sorted(wanted.items()) and not position(world).aside
+    assert world.lake("id, name") == sorted(wanted.items()) and not position(world).quarantined
     print(f"{bad} rows drawn to be bad in {len(files)} files")
 
 
@@ -299,7 +299,7 @@ def test_a_file_that_was_applied_is_never_quarantined(spark, tmp_path):
     path.write_bytes(data)
     world.changes(1, [("U", 1, "late")])  # it needs the later file again
     found = world.go()
-    assert found.verdict == "refused" and f"{closed(2)}.parquet" in found.words and not position(world).aside
+    assert found.verdict == "refused" and f"{closed(2)}.parquet" in found.words and not position(world).quarantined
     assert world.lake("id, name") == [(1, "A"), (2, "B")]
 
 
@@ -317,8 +317,8 @@ class Reader:
         self.world, self.rows, self.at = world, {}, None
 
     def read(self) -> list[str]:
-        how, lists = options_from(self.world.state.get(self.world.ref).columns), aside_folder(str(self.world.root / "lake"), self.world.ref)
-        past = open_changelog(str(self.world.landing), self.world.ref, position=position(self.world), csv=how, aside=lists)
+        how, lists = options_from(self.world.state.get(self.world.ref).columns), quarantine_folder_of(str(self.world.root / "lake"), self.world.ref)
+        past = open_changelog(str(self.world.landing), self.world.ref, position=position(self.world), csv=how, quarantine_folder=lists)
         told = small_feed(past, ["id"], self.at, position(self.world))
         kinds = []
         for row in told.rows.to_pylist():
@@ -374,7 +374,9 @@ def test_the_history_says_since_when_a_row_that_was_quarantined_is_in_the_lake(s
     world = csv_table(spark, tmp_path).set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(4,2)")])
     put(world, f"{closed(1)}.csv", "I,7,b,123.45\nI,8,c,3.00\n")
     world.go()
-    ask = lambda key: audit_row(str(world.landing), world.lake_table, {"id": key}, aside=aside_folder(str(world.root / "lake"), world.ref))[0][0]
+    ask = lambda key: audit_row(
+        str(world.landing), world.lake_table, {"id": key}, quarantine_folder=quarantine_folder_of(str(world.root / "lake"), world.ref)
+    )[0][0]
     assert ask(7).life.steps == () and ask(7).verdict == "agrees"
     world.set(columns=[*PRODUCT.items()])
     put(world, f"{closed(2)}.csv", "I,9,d,9.00\n")
@@ -396,13 +398,13 @@ def test_parts_of_a_feed_sort_as_they_were_told_also_where_both_end_at_one_file(
     world = csv_table(spark, tmp_path).set(columns=[("id", "int"), ("name", "string"), ("price", "decimal(4,2)")])
     put(world, f"{closed(1)}.csv", "I,7,b,123.45\nI,8,c,123.00\nI,9,d,1.00\n")
     world.go()
-    lists, out, url, told = aside_folder(str(world.root / "lake"), world.ref), tmp_path / "parts", str(tmp_path / "cursor.json"), []
+    lists, out, url, told = quarantine_folder_of(str(world.root / "lake"), world.ref), tmp_path / "parts", str(tmp_path / "cursor.json"), []
     for kind in ("decimal(4,2)", "decimal(5,2)"):
         world.set(columns=[("id", "int"), ("name", "string"), ("price", kind)])
         if told:
             world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
             world.go()
-        past = open_changelog(str(world.landing), world.ref, position=position(world), aside=lists)
+        past = open_changelog(str(world.landing), world.ref, position=position(world), quarantine_folder=lists)
         told += deliver_next(lambda: spark, past, ["id"], str(out), url, read_cursor(url, world.ref), position(world), True)
     assert [part.counts for part in told] == [{"insert": 4, "reset": 1}, {"insert": 2}] and [part.path for part in told] == sorted(
         part.path for part in told

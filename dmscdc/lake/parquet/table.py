@@ -165,7 +165,7 @@ def rewrite_touched(
     if not grown and not work.replaces:
         layout = {work.partition.index(column.name): column for column in schema if column.of}
         touched = in_partitions(touched, layout, work.keys, staged, parts)
-    log.check_touched(touched)
+    log.check_rewritable(touched)
     return _run_units(spark, replace(work, units=tuple(unit(log, [file], grown) for file in touched)))
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #cell-013
@@ -238,7 +238,7 @@ def _gather(
     "Merge many small files that the batch has not rewritten."
     # Small files are merged only by a commit that writes anyway: each row is moved a few times, and the number of files
     # stays small.
-    untouchable = {*log.frozen, *done.removes}
+    untouchable = {*log.read_only_files, *done.removes}
     small = gather_small([file for file in head.files if file.name not in untouchable], work.target_bytes)
     merged = {file.name for group in small for file in group}
     groups = [*small, *([file] for file in nan_files if file.name not in merged)]
@@ -378,12 +378,12 @@ def _stage_packed(
     return ParquetCommit(staging, head, count_rows(staging, head, adds, removed), clock, adds, removed, done=done)
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #b49e81f6
-def _to_thin(log: TransactionLog, before: str) -> list[int]:  # numbers
+def _lists_to_drop(log: TransactionLog, before: str) -> list[int]:  # numbers
     "Entries from before a time, except the newest, that still list files. A few are read, however many there are."
     numbers = log.numbers()[:-1]
     # Entries are in the order of their times, so a search by halves reads few of them.
     end = bisect_left(numbers, before, key=lambda number: log.entry(number).facts["at"])
-    begin = bisect_left(numbers, True, hi=end, key=lambda number: not log.entry(number).is_thin)
+    begin = bisect_left(numbers, True, hi=end, key=lambda number: not log.entry(number).is_list_dropped)
     return numbers[begin:end]
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #8c6e240f
@@ -533,9 +533,9 @@ class ParquetTable:
         return read_entry(spark, self.transaction_log, entry)
 
     def _listing(self, number: int) -> Entry:
-        "An entry with its files. Raises `LookupError` for one that there is not, or that upkeep made thin."
+        "An entry with its files. Raises `LookupError` for one that there is not, or whose list upkeep dropped."
         _check_number(self, number)
-        if (entry := self.transaction_log.entry(number)).is_thin:
+        if (entry := self.transaction_log.entry(number)).is_list_dropped:
             raise LookupError(f"{self.table}: upkeep took the list of files out of commit {number}")
         return entry
 
@@ -547,7 +547,7 @@ class ParquetTable:
         return stage_rows(self, transaction, write, load.rows)
 
     def plan_maintenance(self, before: str) -> MaintenancePlan:
-        packed, old_entries, hiding = self._small(), _to_thin(self.transaction_log, before), self._hiding()
+        packed, old_entries, hiding = self._small(), _lists_to_drop(self.transaction_log, before), self._hiding()
         steps = [f"pack {sum(map(len, packed)):,} small files into {len(packed):,}"] * bool(packed)
         steps += [f"write {_again(len(hiding), 'again')}"] * bool(hiding)
         steps += [f"take the list of files out of {len(old_entries):,} old entries of the transaction log"] * bool(
@@ -577,9 +577,9 @@ class ParquetTable:
                 yield _again(done.files["removed"], "written again")
             else:
                 yield f"{done.files['removed']:,} small files packed into {done.files['added']:,}"
-        if old_entries := _to_thin(self.transaction_log, before):
+        if old_entries := _lists_to_drop(self.transaction_log, before):
             for number in old_entries:
-                self.transaction_log.thin(number)
+                self.transaction_log.drop_list(number)
             yield f"the list of files taken out of {len(old_entries):,} old entries of the transaction log"
 
     at = _commit_at

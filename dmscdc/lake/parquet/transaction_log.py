@@ -45,7 +45,7 @@ class LakeFile:
     "One file of a lake table."
 
     name: str  # below the folder: partition folders, then <commit>-<attempt>-….parquet
-    aside: str  # where its writer put it, below aside/
+    aside: str  # its staged name, below aside/, until the commit is published; called so in entries, too
     rows: int
     bytes: int
     low: tuple[Any, ...] = ()  # the smallest value of each key column, as JSON knows it; None where it is not known
@@ -55,19 +55,19 @@ class LakeFile:
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-017
 @dataclass(frozen=True)
 class Entry:
-    "One commit: the step from its predecessor, and the resulting list of files."
+    "One commit: what it adds and removes, and the list of all files after it, so that no checkpoint is needed."
 
     number: int
     attempt: str  # who made it
     before: str  # the attempt of the predecessor, "" for the first
-    adds: tuple[str, ...]  # names that this commit brings
-    removes: tuple[str, ...]  # names that it takes away
-    files: tuple[LakeFile, ...]  # the table after it
+    adds: tuple[str, ...]  # names of files that this commit adds
+    removes: tuple[str, ...]  # names of files that it removes
+    files: tuple[LakeFile, ...]  # of the table after it
     facts: Mapping[str, Any] = field(default_factory=dict)  # position, run, schema, key, partition, rows, at
 
     @property
-    def is_thin(self) -> bool:
-        "Whether upkeep took its list of files."
+    def is_list_dropped(self) -> bool:
+        "Whether upkeep dropped its list of files, see `TransactionLog.drop_list`."
         return bool(self.facts.get("thin"))
 
     @property
@@ -135,7 +135,7 @@ class Log(Protocol):
     def keeps_partition(self) -> bool: ...  # files have the partition's columns, not only the names of their folders
 
     @property
-    def frozen(self) -> Collection[str]: ...  # names of files that are not written again
+    def read_only_files(self) -> Collection[str]: ...  # names of files that are not written again
 
     @property
     def field_ids(self) -> Mapping[str, int]: ...  # of columns, which files carry where a format has them
@@ -146,7 +146,7 @@ class Log(Protocol):
     def checked_content(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of a commit in the log's own words."
 
-    def check_touched(self, files: Iterable[LakeFile]) -> None:
+    def check_rewritable(self, files: Iterable[LakeFile]) -> None:
         "Raises `LeftToFormat` if one of these files cannot be written again."
 
     def commit(
@@ -167,17 +167,17 @@ def _below(store: AnyLogStore, folder: str) -> list[str]:
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-022
 @dataclass(frozen=True)
 class TransactionLog:  # a `Log`
-    "The commits of one table of plain Parquet, and its folder."
+    "The commits of one table of plain Parquet, an `Entry` each as Delta has in `_delta_log`, and the table's folder."
 
     store: AnyLogStore
-    folder: str  # below the store's root: what readers list
-    meta: str  # below the store's root: holds journal/ and aside/
+    folder: str  # below the store's root: the data files, which readers list
+    meta: str  # below the store's root: holds the entries in journal/ and staged files in aside/
     table: TableRef | str = "TABLE"  # for advice; an adopted lake's folder need not be called like it
     last_read: dict[int, Entry] = field(default_factory=dict, compare=False, repr=False)  # the last one, by its number
 
     staging_folder = property(lambda self: f"{self.meta}/aside", doc="The folder of staged files.")
-    in_place = False  # new files lie aside until their commit is there, because readers list the folder
-    frozen: ClassVar[Collection[str]] = frozenset()
+    in_place = False  # new files are staged until their commit is there, because readers list the folder
+    read_only_files: ClassVar[Collection[str]] = frozenset()
     field_ids: ClassVar[Mapping[str, int]] = MappingProxyType({})
     keeps_partition = False
 
@@ -210,20 +210,20 @@ class TransactionLog:  # a `Log`
         "The entry that was read last, if it is this one; else read it."
         return self.last_read.get(number) or self.entry(number)
 
-    def check_touched(self, files: Iterable[LakeFile]) -> None:
+    def check_rewritable(self, files: Iterable[LakeFile]) -> None:
         "Raises nothing: every file of plain Parquet can be written again."
 
     def commit(self, *arguments: Any) -> Entry:
         "Commit and recover, see the function `commit`. Raises `CommitConflict`."
         return commit(self, *arguments)
 
-    def thin(self, number: int) -> None:
-        "Take the list of files out of an old entry. It stays, so that its number is never taken again."
+    def drop_list(self, number: int) -> None:
+        "Drop the list of files of an old entry. The entry stays, so that its number is never taken again."
         entry = self.entry(number)
         # An entry that were removed could be created again by a writer that was suspended since, below the head.
         facts = {**entry.facts, "thin": True}
-        thin = replace(entry, adds=(), removes=(), files=(), facts=facts)
-        self.store.replace(self.entry_name(number), thin.encode())
+        without_list = replace(entry, adds=(), removes=(), files=(), facts=facts)
+        self.store.replace(self.entry_name(number), without_list.encode())
 
     def checked_content(self, number: int) -> AbstractContextManager[None]:
         "Raise errors about the content of an entry as `MissingDataFile`, with its path."
@@ -237,18 +237,18 @@ class TransactionLog:  # a `Log`
 def _in_parallel(store: AnyLogStore, do: Callable[..., Any], names: Iterable[Any]) -> None:
     "One request per name, in parallel as the store allows; raises the first error at the end."
     # Within a step the order does not matter, so a bucket gets many requests at once.
-    if store.at_once == 1:
+    if store.parallel_requests == 1:
         for name in names:
             do(name)
     else:
-        with ThreadPoolExecutor(store.at_once) as pool:
+        with ThreadPoolExecutor(store.parallel_requests) as pool:
             list(pool.map(do, names))
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #3b907f69
 def _delete(store: AnyLogStore, names: Iterable[str], listed: Iterable[str]) -> None:
-    "Deletes names; if the store prefers that, only those that the last listing showed."
+    "Deletes names; where deletes leave markers, only those that the last listing showed."
     # In a bucket with versions, deleting a name that is not there leaves a marker forever.
-    _in_parallel(store, store.delete, [name for name in names if not store.marks or name in listed])
+    _in_parallel(store, store.delete, [name for name in names if not store.leaves_delete_markers or name in listed])
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #c31f12ea
 def _publish_files(log: TransactionLog, entry: Entry) -> None:
@@ -278,18 +278,18 @@ def _remove_orphans(log: TransactionLog, entry: Entry) -> list[str]:  # names th
 def _delete_staged(log: TransactionLog, entry: Entry) -> list[str]:  # names that are not ours
     "Deletes the staged files of the entry, of earlier commits, and of attempts that lost its number."
     store, staging = log.store, log.staging_folder
-    if not store.marks:
+    if not store.leaves_delete_markers:
         _delete(store, [f"{staging}/{file.aside}" for file in entry.added], ())
     names = _below(store, staging)
     _in_parallel(store, store.delete, [f"{staging}/{name}" for name in _outdated(log, entry, names)])
-    store.tidy(staging, entry.number)
+    store.clear_staging(staging, entry.number)
     return [name for name in names if staging_number(name) == float("inf")]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #14c4dbb8
 def _outdated(log: TransactionLog, entry: Entry, names: Iterable[str]) -> list[str]:
     "Staged files up to an entry: no commit can need them once its own files are published."
-    # A store that does not mark what it deletes was told above to delete the entry's own files.
-    entry_files = set() if log.store.marks else {file.aside for file in entry.added}
+    # Where deletes leave no markers, `_delete_staged` has deleted the entry's own files already.
+    entry_files = set() if log.store.leaves_delete_markers else {file.aside for file in entry.added}
     return [name for name in names if staging_number(name) < entry.number + (name not in entry_files)]
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-033
@@ -370,11 +370,11 @@ def roll_back(log: TransactionLog, number: int, attempt: str) -> None:
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #9c30a535
 def _check_sizes(log: TransactionLog, entry: Entry) -> None:
     "Refuses a file too large to copy, because it would block the table for ever."
-    large = [file for file in entry.added if file.bytes > log.store.largest]
+    large = [file for file in entry.added if file.bytes > log.store.max_copy_bytes]
     if large:
         raise UnsupportedStore(
             f"{log.folder}: {large[0].name} has {large[0].bytes:,} bytes, and one request copies at most "
-            f"{log.store.largest:,}; nothing was committed. Lay the table out by smaller partitions"
+            f"{log.store.max_copy_bytes:,}; nothing was committed. Lay the table out by smaller partitions"
         )
 
 # %% ../../../notebooks/07_lake/02_parquet/01_transaction_log.ipynb #cell-041
@@ -382,7 +382,7 @@ def commit(
     log: TransactionLog,
     head: Entry | None,  # the commit that the writer planned from
     attempt: str,  # its own, unique
-    adds: Iterable[LakeFile],  # written aside under head + 1
+    adds: Iterable[LakeFile],  # staged under head + 1
     removes: Iterable[str],  # names of head's files
     facts: Mapping[str, Any],  # position and the rest
 ) -> Entry:  # the commit, settled
@@ -413,8 +413,7 @@ def _current_places(log: TransactionLog, entry: Entry) -> dict[str, str]:
     published = {file.name: f"{log.folder}/{file.name}" for file in entry.files}
     staged = {file.name: f"{log.staging_folder}/{file.aside}" for file in entry.added}
     current: dict[str, str] = {}
-    # During a switch a file moves from aside into the folder, maybe between two listings: so the folder is looked at
-    # again.
+    # A commit moves files from staging into the folder, maybe between two listings: so the folder is listed again.
     for folder, places in ((log.folder, published), (log.staging_folder, staged), (log.folder, published)):
         if len(current) < len(published):
             listed = set(log.store.list(folder))
