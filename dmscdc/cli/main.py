@@ -169,7 +169,7 @@ def _show_people(
 ) -> None:
     "Print what a person must do, one line each."
     from dmscdc.load.arrivals import some
-    from dmscdc.runs.pages import commands_in
+    from dmscdc.runs.report import commands_in
 
     # One dump often creates all tables, and then one command sets them all.
     undefined = [row["table"] for row in rows if row["needs"] == "columns" and "--ddl" in row["command"]]

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -320,8 +321,11 @@ def from_facts(
     )
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-020
+_INNER: ContextVar[list[float] | None] = ContextVar("inner", default=None)  # seconds of steps inside of the open one
+
+
 class Stopwatch:
-    "Seconds by step."
+    "Seconds by step. What a step inside another one takes counts for the inner one alone."
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -336,10 +340,16 @@ class Stopwatch:
         start = time.perf_counter()
         with suppress(OSError, KeyError):  # nobody waits, or no longer
             Path(os.environ[STEP]).write_text(name if rows is None else f"{name}, {rows:,} row{'s' * (rows != 1)}")
+        outer, inner = _INNER.get(), [0.0]
+        token = _INNER.set(inner)
         try:
             yield
         finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
+            _INNER.reset(token)
+            elapsed = time.perf_counter() - start
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + elapsed - inner[0], 3)
+            if outer is not None:
+                outer[0] += elapsed
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-023
 def version_of(package: str) -> str:

@@ -52,8 +52,7 @@ def _open_batch(
         reading = read_batch(step.context, step.plan, step.base, files, {**left_out, **skipped}, resumed)
     # A small batch is folded without Spark, so its start, which takes seconds, waits until something needs it.
     if not fits_in_memory(reading.changes.bytes):
-        with step.clock.step("Spark's start"):
-            step.open_spark()
+        step.open_spark()
     return reading
 
 # %% ../../notebooks/08_load/16_incremental.ipynb #20af852a

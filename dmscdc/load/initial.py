@@ -164,8 +164,7 @@ def prepare_load(step: Step) -> StagedLoad:
     load = _open_load(context, opened, step.head)
     # A small load is checked without Spark.
     if not fits_in_memory(load.bytes):
-        with clock.step("Spark's start"):
-            step.open_spark()
+        step.open_spark()
     # With two rows of one key, no change could say which of them it means.
     with clock.step("check key", load.rows):
         quarantined = quarantined_of_load(step.open_spark, context, load, opened.bad)

@@ -258,8 +258,9 @@ def process_table(
 
     def session() -> SparkSession:
         if not opened:
-            # Spark takes seconds to start, so it starts only if a step needs it.
-            opened.append(spark() if spark else open_session(places=_places_of(context, plan), format=item.format))
+            # Spark takes seconds to start, so it starts only if a step needs it, and is no part of that step's time.
+            with clock.step("Spark's start"):
+                opened.append(spark() if spark else open_session(places=_places_of(context, plan), format=item.format))
         return opened[0]
 
     try:

@@ -240,11 +240,8 @@ def changed_elsewhere(
     resized = [file for file in files if applied_sizes.get(file.path, file.size) != file.size and file.path in urls]
     # Repairing a row in quarantine changes the file's size, and no other row of it.
     mended = [file for file in resized if file.path in quarantined and quarantined[file.path][0] != WHOLE]
-    mended = [
-        file
-        for file in mended
-        if has_same_good_rows(urls[file.path], file.path, context.quarantine_folder, quarantined[file.path])
-    ]
+    folder = context.quarantine_folder
+    mended = [file for file in mended if has_same_good_rows(urls[file.path], file.path, folder, quarantined[file.path])]
     return [file for file in resized if file not in mended and file.path not in before.unread]
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #101f4b6f

@@ -497,7 +497,9 @@ def processed(
     position = Position.from_json(head.position) if head else None
     loads = [result for result in done if result.has_effect]
     files = [file for load in loads for file in load.files]
-    not_applied = _not_applied(plan, files) if problem and problem.verdict != Verdict.BUSY else []
+    ended_early = problem is not None and problem.verdict != Verdict.BUSY
+    quarantined = {row.path for load in loads for row in load.not_applied if row.row is None}
+    not_applied = [file for file in _not_applied(plan, files) if ended_early or file["path"] in quarantined]
     noted = [note for load in loads for note in load.notes]
     notes = (*(table_state.notes if table_state else ()), *plan.notes, *noted, *catalogued.notes)
     verdict, words = verdict_of(loads, plan, notes)

@@ -36,13 +36,13 @@ from dmscdc.runs.index import (
     pages_of,
 )
 from .log import LoggedRun
-from .report import LOADS, file_of, render, took
+from .report import LOADS, commands_in, file_of, render, took, with_code
 from .store import RunStore, open_run_store
 
 # %% auto #0
-__all__ = ['LIMIT', 'SAID', 'UNKNOWN', 'COMMAND', 'fitting', 'unnamed', 'table_page', 'write_table_pages', 'below',
-           'first_sentence', 'name_parts', 'table_line', 'commands_in', 'with_code', 'needs_person', 'as_entry',
-           'sentence', 'front_page', 'bring_pages', 'write_front_page']
+__all__ = ['LIMIT', 'SAID', 'UNKNOWN', 'fitting', 'unnamed', 'table_page', 'write_table_pages', 'below', 'first_sentence',
+           'name_parts', 'table_line', 'needs_person', 'as_entry', 'sentence', 'front_page', 'bring_pages',
+           'write_front_page']
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-007
 LIMIT = 480_000  # bytes of a page
@@ -287,29 +287,6 @@ def table_line(
         "volume": _volume_of(entry),
         "state": waits or state,
     }
-
-# %% ../../notebooks/09_runs/09_pages.ipynb #cell-026
-_VERB = r"(?:pass|plan|status|init|schedule|reconcile|doctor|(?:table|runs|quarantine) [a-z]+)"
-_QUOTED = r"""'[^']*'(?:"'"'[^']*')*"""  # as `for_shell` writes a name, also one with a quote in it
-_VALUE = rf"(?:…|{_QUOTED}|\w(?:[\w.,:@%+=$/-]*[\w@%+=-])?)"  # a full stop or comma after it is not part of it
-_PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|{_QUOTED}|(?=\S*\.[\w@%+=-]){_VALUE})"
-COMMAND = re.compile(rf"`?(dmscdc {_VERB}(?:{_PART})*)`?")
-
-
-def commands_in(
-    words: str,  # of a run or a plan
-) -> list[str]:  # in their order
-    "The `dmscdc` commands in a text."
-    return COMMAND.findall(words)
-
-# %% ../../notebooks/09_runs/09_pages.ipynb #cell-030
-def with_code(
-    words: str,  # of a run or a plan
-) -> Markup:  # HTML, escaped
-    "A text with its commands as code."
-    parts = COMMAND.split(words)  # text, command, text, command, …, text
-    code = Markup('<code class="command">{}</code>').format
-    return Markup("").join(code(part) if number % 2 else part for number, part in enumerate(parts))
 
 # %% ../../notebooks/09_runs/09_pages.ipynb #cell-032
 def _asks_for_key(line: dict[str, Any]) -> tuple[str, str]:

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from nbconvert import HTMLExporter
 
 # %% auto #0
-__all__ = ['ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'LOADS', 'STEPS', 'size', 'duration', 'time_text', 'span_text', 'took',
-           'sum_of', 'render', 'shorter', 'lean_output', 'lean', 'plain_html', 'said_html', 'short_paths',
-           'parameters_of', 'in_plain_words', 'balance_lines', 'balance', 'sample_csv', 'files_by_time', 'file_of',
-           'way_up', 'steps_of', 'page_values', 'report_html']
+__all__ = ['COMMAND', 'ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'BASE', 'LOADS', 'STEPS', 'size', 'duration', 'time_text',
+           'span_text', 'took', 'sum_of', 'commands_in', 'with_code', 'render', 'shorter', 'lean_output', 'lean',
+           'plain_html', 'said_html', 'short_paths', 'parameters_of', 'in_plain_words', 'balance_lines', 'balance',
+           'sample_csv', 'files_by_time', 'file_of', 'way_up', 'steps_of', 'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
 def size(
@@ -112,6 +112,29 @@ def sum_of(
     "The sum of a column; a value that is not a number counts as 0."
     return sum(value for row in rows if isinstance(value := row.get(name), (int, float)))
 
+# %% ../../notebooks/09_runs/03_report.ipynb #5a4e0c01
+_VERB = r"(?:pass|plan|status|init|schedule|reconcile|doctor|scd2|(?:table|runs|quarantine|maintain) [a-z]+)"
+_QUOTED = r"""'[^']*'(?:"'"'[^']*')*"""  # as `for_shell` writes a name, also one with a quote in it
+_VALUE = rf"(?:…|{_QUOTED}|\w(?:[\w.,:@%+=$/-]*[\w@%+=-])?)"  # a full stop or comma after it is not part of it
+_PART = rf" (?:--[a-z-]+(?: (?!(?:or|then|and)\b){_VALUE})?|{_QUOTED}|(?=\S*\.[\w@%+=-]){_VALUE})"
+COMMAND = re.compile(rf"`?(dmscdc {_VERB}(?:{_PART})*)`?")
+
+
+def commands_in(
+    words: str,  # of a run or a plan
+) -> list[str]:  # in their order
+    "The `dmscdc` commands in a text."
+    return COMMAND.findall(words)
+
+# %% ../../notebooks/09_runs/03_report.ipynb #5a4e0c05
+def with_code(
+    words: str,  # of a run or a plan
+) -> Markup:  # HTML, escaped
+    "A text with its commands as code."
+    parts = COMMAND.split(escaped(words, "\n\t"))  # text, command, text, command, …, text
+    code = Markup('<code class="command">{}</code>').format
+    return Markup("").join(code(part) if number % 2 else part for number, part in enumerate(parts))
+
 # %% ../../notebooks/09_runs/03_report.ipynb #b61f0c13
 def _epoch_text(
     seconds: float | None,  # epoch seconds
@@ -149,6 +172,7 @@ _FILTERS: dict[str, Callable] = {
     "mark": _mark,
     "or_null": _or_null,
     "pairs": _pairs,
+    "with_code": with_code,
 }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-023
@@ -399,6 +423,7 @@ LAKE = {  # what became of the lake's files -> how a page says it
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-058
 MOST = 50  # files and sentences that are shown individually
 LIMIT = 290_000  # bytes of a page
+BASE = Markup("<!-- base -->")  # where a page says what its relative places are below
 
 # %% ../../notebooks/09_runs/03_report.ipynb #42ae8803
 LOADS = "process_table"  # the job that loads
@@ -425,6 +450,9 @@ def in_plain_words(
             Verdict.REFUSED: "A file or a setting holds something that cannot be applied without guessing",
         }
         return f"{begin} {reasons[Verdict(run.verdict)]}. The banner says what it was, and what helps."
+    if not files and (unread := len(done.get("not_applied_files") or ())):
+        noun = "1 file that cannot be read was" if unread == 1 else f"{unread:,} files that cannot be read were"
+        return f"{begin} {noun} quarantined, and nothing was brought into it. The banner says what helps."
     if not files:
         return f"{begin} There was nothing new to bring into it."
     missing = rows.get("aside", 0) + rows.get("left_out", 0)
@@ -436,6 +464,11 @@ def in_plain_words(
     changes = " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
     number, changes = f"{len(files):,} {'file' if len(files) == 1 else 'files'}", changes or "no row changed"
     done_words = f"{begin} It was brought up to date with {number} that DMS had written: {changes}."
+    if done.get("rows_before") is not None and any(file.get("kind") == "load" for file in files):
+        before, after = done["rows_before"], (done.get("lake") or {}).get("rows", 0)
+        done_words = (
+            f"{begin} It was replaced with {number} that DMS had written: {before:,} rows before, {after:,} after."
+        )
     if run.verdict != Verdict.ATTENTION:
         return done_words
     lacks = f" {missing:,} of the {rows.get('read', 0):,} rows read {'is' if missing == 1 else 'are'} not in it."
@@ -500,7 +533,9 @@ def sample_csv(
     lines.writerow(["what", "key", "column", "before", "after", "file", "row", "at the source", "facts"])
     for row in sample:
         key = _pairs(row["key"])
-        origin = [row.get("file"), str(row.get("row") or ""), row.get("at"), _pairs(row.get("facts") or [])]
+        closed = _closed(row.get("file") or "")  # of a change that does not say when it was made
+        at = row.get("at") or (f"by {closed}" if closed else "")
+        origin = [row.get("file"), str(row.get("row") or ""), at, _pairs(row.get("facts") or [])]
         lines.writerows(map(_inert, [row["what"], key, *cell, *origin]) for cell in row["cells"])
     return f"data:text/csv;base64,{b64encode(buffer.getvalue().encode()).decode()}"
 
@@ -577,6 +612,11 @@ def steps_of(
     # A clock that was set back during the run would make the rest negative.
     return [*steps, ("start the notebook, and everything else", max(0.0, rest))]
 
+# %% ../../notebooks/09_runs/03_report.ipynb #5a4e0c22
+def _sum_of(done: dict[str, Any], *names: str) -> int:
+    "Some of a run's counts of rows."
+    return sum((done.get("rows") or {}).get(name, 0) for name in names)
+
 # %% ../../notebooks/09_runs/03_report.ipynb #fb75272d
 def page_values(
     book: dict[str, Any],  # the executed notebook of a finished run
@@ -601,14 +641,15 @@ def page_values(
         "plainly": in_plain_words(run, done),
         "balance": balance(done),
         "sample": done.get("sample") or [],
-        "changed": sum((done.get("rows") or {}).get(name, 0) for name in ("inserted", "updated", "deleted")),
-        "is_load": is_load,
+        "changed": None if is_load else _sum_of(done, "inserted", "updated", "deleted"),  # rows that changes changed
+        "unseen": _sum_of(done, "folded", "unchanged"),  # rows read that are not among these
         "sample_csv": sample_csv(done.get("sample") or []),
         "bars": files_by_time(done.get("files") or []),
         # An auditor needs the whole address of the inputs, so it is put in after paths were shortened.
         "folders": [Markup(f"<!-- folder {number} -->") for number, _ in enumerate(done.get("folders") or ())],
         "way_up": way_up(run),
         "up": "../" * (len(Path(run.html).parts) - 1),
+        "base": BASE,
     }
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-062
@@ -622,9 +663,13 @@ def report_html(
     base = notebook.parents[len(Path(values["run"].notebook or "job/table/x").parts)]
     fewer = {"sample": [], "sample_csv": "", "is_cut": bool(values["sample"])}
     for changes in ({}, fewer, {**fewer, "said": "What it said is long: see the notebook."}):
-        page = short_paths(render("run.html", **{"said": Markup(said_html(book)), **values, **changes}), base)
+        page = render("run.html", **{"said": Markup(said_html(book)), **values, **changes})
+        is_below = f"{base}/" in page
+        page = short_paths(page, base)
         for mark, folder in zip(values["folders"], values["done"].get("folders") or ()):
             page = page.replace(mark, escape(folder))
+        note = f'<p class="soft">Relative places are below <code>{escape(str(base))}</code>.</p>'
+        page = page.replace(BASE, note if is_below else "")
         if len(page.encode()) <= LIMIT:
             break
     return page

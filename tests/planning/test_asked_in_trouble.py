@@ -24,7 +24,7 @@ from dmscdc.landing.files import TableRef
 from dmscdc.landing.s3 import open_landing
 from dmscdc.load.results import ended_by, message_of
 from dmscdc.runs.log import LoggedRun, RunLog
-from dmscdc.runs.pages import commands_in
+from dmscdc.runs.report import commands_in
 from dmscdc.scd2.update import Increment, update_versions
 from dmscdc.service.config import read_config
 from dmscdc.service.status import TableStatus, input_fingerprint, read_statuses, refusal_words

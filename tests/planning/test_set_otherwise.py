@@ -14,7 +14,7 @@ from dmscdc.cli.main import app
 from dmscdc.lake.parquet.table import ParquetTable
 from dmscdc.lake.parquet.transaction_log import commit
 from dmscdc.landing.files import FolderLanding, TableRef
-from dmscdc.runs.pages import commands_in
+from dmscdc.runs.report import commands_in
 from dmscdc.service.config import write_config
 from dmscdc.state.position import Position
 from dmscdc.state.registry import open_state
