@@ -195,7 +195,7 @@ class Plan:
     waits: str = ""  # what it waits for
     notes: tuple[str, ...] = ()  # why a person must look, and which commands help
     remarks: tuple[str, ...] = ()  # worth knowing, nothing to do
-    instruction: dict[str, Any] | None = None  # the instruction that the commit carries out
+    instruction: dict[str, Any] | None = None  # that the commit carries out, from the state; keys: `check_instruction`
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
     empties: str = ""  # why the table loses all rows

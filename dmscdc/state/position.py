@@ -330,7 +330,9 @@ class Reload(Word):
 
 # %% ../../notebooks/06_state/01_position.ipynb #5c139d93
 def check_instruction(instruction: Mapping[str, Any]) -> dict[str, Any]:  # the same, as a plain dictionary
-    "Refuses an instruction that no plan could carry out."
+    """Refuses an instruction that no plan could carry out. Its keys: `kind`, an `Instruct`; `commit`, for which it is
+    meant; and those of its kind: rewind `to` or `after` (a change file), replay `files`, reload `changes` (a `Reload`),
+    drop `files` (none: all that are quarantined), adopt `load` (LastFullLoadDate) and `last` (LastIncrementalFile)."""
     checked, kind = dict(instruction), instruction.get("kind")
     if kind not in list(Instruct):
         raise BadInstruction(f"an instruction is one of {', '.join(Instruct)}, not {kind!r}")
