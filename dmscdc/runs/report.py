@@ -424,6 +424,7 @@ LAKE = {  # what became of the lake's files -> how a page says it
 MOST = 50  # files and sentences that are shown individually
 LIMIT = 290_000  # bytes of a page
 BASE = Markup("<!-- base -->")  # where a page says what its relative places are below
+_SHOWN = 50  # changed rows at most, as `SAMPLE` of `lake.table` has it
 
 # %% ../../notebooks/09_runs/03_report.ipynb #42ae8803
 LOADS = "process_table"  # the job that loads
@@ -643,6 +644,7 @@ def page_values(
         "sample": done.get("sample") or [],
         "changed": None if is_load else _sum_of(done, "inserted", "updated", "deleted"),  # rows that changes changed
         "unseen": _sum_of(done, "folded", "unchanged"),  # rows read that are not among these
+        "is_full": len(done.get("sample") or ()) >= _SHOWN,  # there may be more
         "sample_csv": sample_csv(done.get("sample") or []),
         "bars": files_by_time(done.get("files") or []),
         # An auditor needs the whole address of the inputs, so it is put in after paths were shortened.
