@@ -210,6 +210,13 @@ def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
     assert {(one["id"], one["what"], one["column"]) for one in found} == expected and len(found) == len(expected) > 4
 
 
+def test_a_key_may_be_typed_without_its_column(told):
+    home, _ = told
+    for command in ("history", "blame"):
+        said = [CliRunner().invoke(app, [command, "item", key, "--folder", str(home)]) for key in ("id=1", "1", '"id"=1')]
+        assert {one.exit_code for one in said} == {0} and len({one.output for one in said}) == 1, said[1].output
+
+
 def test_what_cannot_be_asked_is_refused_in_words(told):
     home, _ = told
     for words, why in (
@@ -221,6 +228,8 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
         (["blame", "shop.item", "--key", "name=x"], "by its whole key: id="),
         (["changes", "shop.item", "--op", "X"], "I, U or D"),
         (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),
+        (["changes", "shop.item", "--between", "today", "yesterday"], "the period ends before it begins"),
+        (["history", "shop.item", "id=1", "--since", "2018-12-15", "--until", "2018-12-14"], "the period ends before it begins"),
         (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"),
         (["changes", "shop.item", "--column", "size"], "no change carries the column size"),
     ):
@@ -243,6 +252,25 @@ def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_ty
     found = {line["key"]: (line["has it now"], line["first in"]) for line in asked(tmp_path, "find", "shop.item", "name=Sample", "qty=2")}
     assert found == {"id=1": ("no", f"{closed(1)}.parquet"), "id=2": ("yes", f"{closed(2)}.parquet")}
     assert asked(tmp_path, "find", "shop.item", "qty=99999999999") == []
+
+
+def test_a_name_with_signs_is_taken_whole_in_quotes_and_equal_rows_are_counted(tmp_path):
+    shape = {"id": "int", "a=b": "int", "<b>note</b>": "string", "is `so`": "int"}
+    rows = [(1, 9, None, 1), (2, 8, "x", 1), (2, 8, "x", 1), (3, 9, "y", 2)]
+    write_load(tmp_path / "landing", "shop.item", rows, shape)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
+    open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), insert_only=True)
+    for condition, fits in (
+        ('"a=b" = 9', lambda row: row[1] == 9),
+        ("`a=b`>=9", lambda row: row[1] >= 9),
+        ('"<b>note</b>" = null', lambda row: row[2] is None),
+        ("`<b>note</b>`!=x", lambda row: row[2] != "x" and row[2] is not None),
+        ("`is ``so```=2", lambda row: row[3] == 2),
+    ):
+        found = asked(tmp_path, "find", "shop.item", condition)
+        assert len(found) == len({row for row in rows if fits(row)}) > 0, condition
+    (twice,) = asked(tmp_path, "find", "shop.item", '"a=b"=8')
+    assert twice["has it now"] == f"yes, {rows.count(rows[1])} equal rows"
 
 
 def test_what_an_answer_lacks_is_said_beside_it(tmp_path):

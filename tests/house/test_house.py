@@ -390,6 +390,7 @@ def test_every_advice_is_a_command_with_arguments_and_options_that_there_are():
     facts = {"old": "a", "new": "b", "file": "20181215-100311204.parquet", "format": "delta", "landing": "dms", "lake": "lake", "folder": "cdc"}
     facts |= {"stream": "orders", "source": "dynamodb:orders"}
     options = {Advice.SET: "--key id", Advice.COLUMNS: "--ddl FILE", Advice.TABLE_INIT: "--state dynamodb:State"}
+    options |= {Advice.FIND: "id=1", Advice.HISTORY: "--where 'id = 1'"}
     for advice in Advice:
         _, *words = shlex.split(advice("sampledb.odd name", options.get(advice, ""), **facts))
         command = typer.main.get_command(app)

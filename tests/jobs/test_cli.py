@@ -43,7 +43,8 @@ def shop(tmp_path, dmscdc):
 
 def test_init_never_writes_over_settings(shop):
     done = shop("init", "--landing", "other", "--lake", "lake")
-    assert done.exit_code == 2 and "exists already" in done.output
+    assert done.exit_code == 2 and "already exists" in done.output
+    assert shop("init", "--landing", "other", "--lake", "lake", "--force").exit_code == 0 and 'landing = "other"' in Path("dmscdc.toml").read_text()
 
 
 def test_without_settings_the_error_says_how_to_make_them(dmscdc):
