@@ -384,4 +384,5 @@ def nearest_config(
         if (home / FILE).is_file():
             _check_whose(home, cwd)
             return read_config(home)
-    raise ConfigError(f"no {FILE} in {cwd} or above, and no demo: {Advice.DEMO()}, or name the folder that has one")
+    words = f"No {FILE} found in {cwd} or above, and no demo. Name the folder that has one, or run the example"
+    raise ConfigError(f"{words}: {Advice.DEMO()}")

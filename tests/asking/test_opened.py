@@ -15,6 +15,7 @@ import pytest
 import dmscdc
 from dmscdc.analyst import Lake
 from dmscdc.analyst.answer import in_calls
+from dmscdc.analyst.table import time_span
 from dmscdc.capture.writer import write_load
 from dmscdc.errors import BadKey, BadSetting, ConfigError, DmscdcError, LakeDamaged, UnknownTable
 from dmscdc.landing.advice import in_python
@@ -184,6 +185,10 @@ def test_commands_that_a_state_keeps_are_calls_in_python(home):
         with in_python(" --folder /x"):
             assert in_calls(typed) == spoken
         assert in_calls(typed) == typed
+
+
+def test_a_lag_has_the_fractions_that_the_run_log_has():
+    assert [time_span(lag) for lag in (1.7, None)] == [timedelta(seconds=1.7), None]
 
 
 def test_rows_are_chosen_by_conditions(home):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -16,9 +18,10 @@ from typer.testing import CliRunner
 import dmscdc
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
+from dmscdc.cli.questions import lake_notebook
 from dmscdc.errors import BadKey
 from dmscdc.landing.files import TableRef
-from dmscdc.service.config import write_config
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 from world import closed
 
@@ -208,6 +211,19 @@ def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
     expected = {(key, "inserted", None) for key in now.keys() - then} | {(key, "deleted", None) for key in then.keys() - now}
     expected |= {(key, "updated", name) for key in then.keys() & now for name, a, b in zip(("name", "qty"), then[key], now[key]) if a != b}
     assert {(one["id"], one["what"], one["column"]) for one in found} == expected and len(found) == len(expected) > 4
+
+
+def test_every_question_that_the_notebook_of_lab_offers_has_an_answer(told, tmp_path, monkeypatch):
+    home, life = told
+    monkeypatch.setattr("dmscdc.cli.questions._ask_all", lambda path: None)
+    shutil.copytree(home, tmp_path / "lab")
+    path = lake_notebook(read_config(tmp_path / "lab"), "shop.item")
+    asked = [call for cell in json.loads(path.read_text())["cells"] for call in re.findall(r"`(table\..+?\))`", "".join(cell["source"]))]
+    table = dmscdc.open(tmp_path / "lab")["shop.item"]
+    for call in asked:
+        assert len(eval(call, {"table": table})), call
+    moment = next(call for call in asked if "as_of" in call)
+    assert len(eval(moment, {"table": table})) == len(life.states[-1])
 
 
 def test_a_key_may_be_typed_without_its_column(told):
