@@ -463,7 +463,7 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
         and "before: null" not in said
         and page.evaluate("document.documentElement.scrollWidth") <= 390
     )
-    assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [
+    assert page.eval_on_selector_all(".changes tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [
         [
             "updated",
             "id=7",
@@ -482,8 +482,8 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
     with page.expect_download() as saved:
         page.click("text=As CSV")
     assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [
-        ["updated", "id=7", *cells[0], files[1]["path"], 4, "", "AR_H_USER=ada"],
-        ["updated", "id=7", "price", "", "9.00", files[1]["path"], 4, "", "AR_H_USER=ada"],
+        ["updated", "id=7", *cells[0], files[1]["path"], 4, "by 2018-12-15 10:02:00", "AR_H_USER=ada"],
+        ["updated", "id=7", "price", "", "9.00", files[1]["path"], 4, "by 2018-12-15 10:02:00", "AR_H_USER=ada"],
     ]
     page.click(f"text={ONE} >> nth=0")
     assert page.inner_text("h1") == ONE
