@@ -400,7 +400,7 @@ def left_by(
     if missing := applied_but_gone(changelog, position):
         raise NoPast("; ".join(missing))
     rows = of_files(line_then, commit.key).rows
-    return AsOf(rows, words, "the files that the commit had applied", line_then.begins, line_then.gaps)
+    return AsOf(rows, words, "the files that the commit had applied", changelog.begins, line_then.gaps)
 
 # %% ../../notebooks/10_history/07_small.ipynb #a0ad5f46
 def known_then(

@@ -154,6 +154,7 @@ def test_the_environment_holds_nothing_but_what_the_wheel_asks_for(clone):
 
 def test_the_demo_and_its_status(told):
     assert "To go on: cd demo && dmscdc status" in told
+    assert told.count("equal at 20") == 3  # the status knows what the demo's comparison found
     shown, session = re.findall(r"```text\n(.*?)```", README, re.DOTALL)  # in README.md, and on the page of a row's way
     assert shown.splitlines() == [re.sub(r"^\S+Z +", "", line) for line in told.splitlines() if "equal, " in line or line.startswith("The front")]
     assert not set(without_varying(session)) - set(without_varying(told)), told

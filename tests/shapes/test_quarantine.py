@@ -203,6 +203,8 @@ def test_a_file_that_cannot_be_read_keeps_no_other_waiting(spark, tmp_path, kind
         put(world, bad, {"cut": whole[:-20], "empty": b"", "text": b"not a file of DMS" * 9}[kind])
     found = world.go()
     assert found.verdict == "attention" and "1 file that cannot be read quarantined" in found.words, found.words
+    (evidence,) = found.not_applied_files  # what an auditor asks about it
+    assert (evidence["path"], evidence["bytes"]) == (bad, (world.raw / bad).stat().st_size) and evidence["checksum"]
     assert world.lake("id, name") == [(1, "a"), (2, "B"), (3, "c")] and [row.row for row in aside(world)] == [None]
     assert asked(spark, world) == world.lake("id, name") and world.idle().verdict == "attention"
     if kind == "quote":
