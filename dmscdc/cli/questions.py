@@ -296,6 +296,8 @@ def _examples(
         last = changes[-1].stamp if changes else datetime.now(timezone.utc)
         times = [f'`table.as_of("{last:%Y-%m-%dT%H:%M:%S}.{last.microsecond // 1000:03}Z")`, at a moment']
         times += ['`table.compare("load")`, which shows what differs from now'] if question.key else []
+    # Values are strangers': what would end the code of a cell of words, or fill it, is not shown.
+    calls = [call for call in calls if len(call) < 120 and not set("`<\n") & set(call)]
     also = " Also: {}.".format
     return {
         "rows": also(", ".join(f"`{call}`" for call in calls)) if calls else "",
