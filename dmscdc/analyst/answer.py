@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import wraps
 from html import escape
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from ..errors import escaped
+from ..errors import LABELS, escaped
 from ..landing.advice import in_python
 from ..runs.log import AS_IT_IS, table_html
 from ..runs.report import duration
@@ -39,6 +39,7 @@ class Answer:
     data: pa.Table | DataFrame
     words: tuple[str, ...] = ()  # sentences about the answer
     links: tuple[str, ...] = ()  # columns of paths that a notebook opens
+    labels: Mapping[str, str] = field(default_factory=dict)  # how some columns are headed where they are shown
 
     @property
     def engine(self) -> str:
@@ -86,10 +87,11 @@ class Answer:
     def __repr__(self) -> str:
         rows = self._first()
         lines = [[_text(row[name]) for name in self.columns] for row in rows]
-        widths = [max(map(len, column)) for column in zip(self.columns, *lines)]
+        heads = [self.labels.get(name, name) for name in self.columns]
+        widths = [max(map(len, column)) for column in zip(heads, *lines)]
         table = [
             "  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip()
-            for line in ([self.columns, *lines] if self.columns else [])
+            for line in ([heads, *lines] if heads else [])
         ]
         # A value may contain control characters, which a terminal would obey.
         return "\n".join(map(escaped, [self.title, *table, *self._notes(len(rows))]))
@@ -97,7 +99,9 @@ class Answer:
     def _repr_html_(self) -> str:
         rows = self._first()
         shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
-        table = table_html(shown, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(self.columns))}</p>"
+        heads = {name: self.labels.get(name, name) for name in self.columns}
+        headed = [{heads[name]: value for name, value in row.items()} for row in shown]
+        table = table_html(headed, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(heads.values()))}</p>"
         # `table_html` escapes all markup, so links are put in afterwards.
         for path in filter(None, (row[name] for row in shown for name in self.links)):
             cell = escape(escaped(path))
@@ -145,6 +149,7 @@ def answer_of(
     columns: Iterable[str],  # those that are kept, in their order
     *words: str,
     links: tuple[str, ...] = (),
+    labels: Mapping[str, str] = LABELS,  # none where columns are the source's
 ) -> Answer:
     "Plain rows as an answer; a value that Arrow has no type for becomes text."
     rows, names = list(rows), list(columns)
@@ -157,4 +162,4 @@ def answer_of(
         kept[name] = pa.array(
             values if simple and len(kinds) < 2 else [None if v is None else _text(v) for v in values]
         )
-    return Answer(title, pa.table(kept), words, links)
+    return Answer(title, pa.table(kept), words, links, labels)

@@ -258,7 +258,7 @@ class Table:
         first = self.as_of(**position(before)).to_arrow()
         second = self.as_of(**position(after)).to_arrow()
         cells = differing_cells(first, second, key)
-        return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING))
+        return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING), labels={})
 
     @asked
     def runs(self) -> Answer:
