@@ -65,7 +65,7 @@ def _of_words(words: str, files: int, rows: dict[str, int]) -> list[str]:
 def _of_report(text: str, files: int, rows: dict[str, int], verdict: str) -> list[str]:
     "The paragraph, the balance and the rows before and after of a report."
     odd = []
-    for many in re.findall(r"(?:brought up to date with|Of) ([\d,]+) files? that DMS", text):
+    for many in re.findall(r"(?:brought up to date with|replaced with|Of) ([\d,]+) files? that DMS", text):
         odd += [f"{many} files beside {files}"] * (number(many) != files)
     for many, what in re.findall(r"([\d,]+) rows? (?:was|were) (added|changed|removed)", text):
         has = rows[{"added": "inserted", "changed": "updated", "removed": "deleted"}[what]]

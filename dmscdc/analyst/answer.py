@@ -5,27 +5,32 @@
 # %% ../../notebooks/18_analyst/01_answer.ipynb #b472b667
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import wraps
 from html import escape
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args, get_type_hints
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from ..errors import LABELS, escaped
-from ..landing.advice import in_python
+from ..errors import LABELS, DmscdcError, escaped
+from ..landing.advice import Advice, in_python
 from ..runs.log import AS_IT_IS, table_html
-from ..runs.report import duration
+from ..runs.report import COMMAND, duration
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
 # %% auto #0
-__all__ = ['Answer', 'asked', 'answer_of']
+__all__ = ['Answer', 'asked', 'check_types', 'in_calls', 'row_in_calls', 'answer_of']
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #8abaf6ff
 _SHOWN = 20  # rows
@@ -75,9 +80,17 @@ class Answer:
     def _first(self) -> list[dict[str, Any]]:
         "The rows that are shown."
         if isinstance(self.data, pa.Table):
-            return self.data.slice(0, _SHOWN).to_pylist()
+            # Arrow counts 20 rows in a slice of a table without columns.
+            return self.data.slice(0, _SHOWN).to_pylist() if self.columns else []
         # Spark computes only the rows that are shown.
         return _collected(self.data.limit(_SHOWN)).to_pylist()
+
+    @property
+    def _heads(self) -> list[str]:
+        return [self.labels.get(name, name) for name in self.columns]
+
+    def _no_rows(self) -> str:
+        return f"no rows of {', '.join(self._heads)}" if self.columns else "no rows"
 
     def _notes(self, shown: int) -> list[str]:
         rows = len(self)
@@ -87,21 +100,19 @@ class Answer:
     def __repr__(self) -> str:
         rows = self._first()
         lines = [[_text(row[name]) for name in self.columns] for row in rows]
-        heads = [self.labels.get(name, name) for name in self.columns]
-        widths = [max(map(len, column)) for column in zip(heads, *lines)]
+        widths = [max(map(len, column)) for column in zip(self._heads, *lines)]
         table = [
             "  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip()
-            for line in ([heads, *lines] if heads else [])
-        ]
+            for line in ([self._heads, *lines] if rows else [])
+        ] or [self._no_rows()]
         # A value may contain control characters, which a terminal would obey.
         return "\n".join(map(escaped, [self.title, *table, *self._notes(len(rows))]))
 
     def _repr_html_(self) -> str:
         rows = self._first()
         shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
-        heads = {name: self.labels.get(name, name) for name in self.columns}
-        headed = [{heads[name]: value for name, value in row.items()} for row in shown]
-        table = table_html(headed, _SHOWN) if rows else f"<p>no rows of {escape(', '.join(heads.values()))}</p>"
+        headed = [dict(zip(self._heads, row.values())) for row in shown]
+        table = table_html(headed, _SHOWN) if rows else f"<p>{escape(self._no_rows())}</p>"
         # `table_html` escapes all markup, so links are put in afterwards.
         for path in filter(None, (row[name] for row in shown for name in self.links)):
             cell = escape(escaped(path))
@@ -119,14 +130,75 @@ _Result = TypeVar("_Result")
 def asked(
     question: Callable[Concatenate[_Asked, _Given], _Result],  # a method
 ) -> Callable[Concatenate[_Asked, _Given], _Result]:
-    "The method with advice in its messages for a person who works in Python."
+    "The method with its arguments checked, and with advice for a person who works in Python in its messages."
 
     @wraps(question)
     def answer(self: _Asked, *arguments: _Given.args, **named: _Given.kwargs) -> _Result:
         with in_python(getattr(self, "flags", "")):
-            return question(self, *arguments, **named)
+            check_types(question, self, *arguments, **named)
+            try:
+                return question(self, *arguments, **named)
+            except DmscdcError as error:
+                error.args = tuple(in_calls(item) if isinstance(item, str) else item for item in error.args)
+                raise
 
     return answer
+
+# %% ../../notebooks/18_analyst/01_answer.ipynb #5d01c4d2
+_TAKEN: dict[Any, tuple[Callable[[Any], bool], str]] = {  # by annotation: whether a value fits, and what is expected
+    int: (
+        lambda one: isinstance(one, Integral) and not isinstance(one, bool) and int(one) >= 0,
+        "a whole number from 0",
+    ),
+    str: (lambda one: isinstance(one, str), "a text"),
+    Path: (lambda one: isinstance(one, PathLike), "a path"),
+    date: (lambda one: isinstance(one, date), "a date"),
+    Sequence[str]: (
+        lambda one: isinstance(one, (list, tuple)) and all(isinstance(t, str) for t in one),
+        "a list of texts",
+    ),
+}
+
+
+def check_types(
+    question: Callable,
+    *arguments: Any,
+    **named: Any,
+) -> None:
+    "Refuse an argument that does not fit its annotation. Raises `TypeError`, before anything is read."
+    signature, hints = inspect.signature(question), get_type_hints(question)
+    for name, value in signature.bind(*arguments, **named).arguments.items():
+        hint = hints.get(name)
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if value is None and type(None) in kinds or not all(kind in (*_TAKEN, type(None)) for kind in kinds):
+            continue
+        taken = [_TAKEN[kind] for kind in kinds if kind in _TAKEN]
+        is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        for one in value if is_many else (value,):
+            if not any(fits(one) for fits, _ in taken):
+                names = [str(each).split(":")[0] for key, each in signature.parameters.items() if key != "self"]
+                call = f"{question.__name__}({', '.join(names)})"
+                expected = " or ".join(words for _, words in taken)
+                raise TypeError(f"{call}: {name} is {expected}, not {one!r}")
+
+# %% ../../notebooks/18_analyst/01_answer.ipynb #5d01c4d3
+def in_calls(
+    text: str,  # that a state or a run keeps, with commands of a shell
+) -> str:
+    "The same with calls for a person who works in Python; one that was made in Python stays."
+    return COMMAND.sub(
+        lambda command: (
+            command[0]
+            if text[: command.start(1)].endswith("!")
+            else command[0].replace(command[1], Advice.spoken(command[1]))
+        ),
+        text,
+    )
+
+# %% ../../notebooks/18_analyst/01_answer.ipynb #5d01c4d4
+def row_in_calls(row: Mapping[str, Any]) -> dict[str, Any]:
+    "A row of texts and numbers with calls in its texts."
+    return {name: in_calls(value) if isinstance(value, str) else value for name, value in row.items()}
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #a26f0733
 def _text(value: object) -> str:

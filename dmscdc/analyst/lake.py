@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .answer import Answer, answer_of, asked
+from .answer import Answer, answer_of, asked, check_types, row_in_calls
 from .table import Table, runs_of, time_span
 from ..cli.options import session
 from ..cli.runs import chosen_runs
 from ..deploy.on_call import in_trouble
-from ..errors import Verdict
+from ..errors import UnknownTable, Verdict
 from ..landing.advice import in_python
 from ..landing.files import TableRef, for_shell
 from ..service.config import Config, nearest_config, read_config
@@ -50,7 +52,7 @@ class Lake:
             row = status_row(status)
             has_next = row["needs"] or row["verdict"] not in ("", Verdict.NOTHING)
             row["next"] = row["command"] if has_next else ""
-            row = with_last_verdict(row)
+            row = row_in_calls(with_last_verdict(row))
             row["lag"] = time_span(row["lag"])
             row["verdict"] = row["verdict"] or row["last_verdict"]
             row["words"] = row["words"] or row["suggestion"] or row["sentence"] or row["last_words"]
@@ -64,7 +66,8 @@ class Lake:
         table: str = "",  # of this table only; "" for all
     ) -> Answer:
         "One row for each alarm that a table raises now, with its words and the command that helps."
-        rows = in_trouble(self.config, alarm=alarm, table=table and full_name(self.config, table))
+        found = in_trouble(self.config, alarm=alarm, table=table and full_name(self.config, table))
+        rows = [row_in_calls(row) for row in found]
         words = () if rows else ("Nothing is wrong now.",)
         return answer_of("alarms", rows, ("alarm", "table", "words", "command", "since"), *words)
 
@@ -73,12 +76,13 @@ class Lake:
         self,
         table: str = "",  # of this table only; "" for all
         verdict: str = "",  # only those that ended so, like "failed"; "" for all
-        since: str = "",  # only those that began then or later, UTC, like "2018-12-13"; "" for all
+        since: str | date = "",  # only those that began then or later, UTC, like "2018-12-13"; "" for all
     ) -> Answer:
         "One row for each run that is kept, the newest first, with a link to its report."
         named = full_name(self.config, table) if table else None
         columns = ("start", "job", "table", "verdict", "words", "files", "lag", "report")
-        return runs_of(self.config, "runs", columns, chosen_runs(self.config, named, verdict or None, since or None))
+        chosen = chosen_runs(self.config, named, verdict or None, str(since) or None)
+        return runs_of(self.config, "runs", columns, chosen)
 
     def __iter__(self) -> Iterator[str]:
         return iter(str(status.table) for status in read_statuses(self.config))
@@ -89,12 +93,19 @@ class Lake:
     @asked
     def __getitem__(
         self,
-        name: str,  # schema.table; the table alone where only one schema has it
+        name: Any,  # a text: schema.table; the table alone where only one schema has it
     ) -> Table:
         ref = TableRef.parse(full_name(self.config, name))
         # A mistyped name is reported here, not by the first question about the table.
         check_known(self.config, ref)
         return Table(str(ref), self.config, self._spark, self.flags)
+
+    def __contains__(self, name: object) -> bool:
+        "Whether `lake[name]` is a table."
+        with suppress(UnknownTable):
+            self[name]
+            return True
+        return False
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
@@ -136,6 +147,7 @@ def open_folder(
 
     `lake["product"]` has rows, history, blame, as_of, runs, plan and reconcile, among others. Answers are tables, with
     `.to_pandas()`, `.to_arrow()` and `.to_spark(spark)`. Raises `ConfigError` where there is no dmscdc.toml."""
+    check_types(open_folder, folder, **settings)
     with in_python():
         config = read_config(folder or ".", **settings) if settings else nearest_config(folder)
     here = os.getcwd()

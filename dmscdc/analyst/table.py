@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from .answer import Answer, answer_of, asked
+from .answer import Answer, answer_of, asked, row_in_calls
 from ..changes.schema import FILE, ROW, as_stored
 from ..cli.ask import answer_as_of, in_key_order, lives, lives_where, lost_sentences, question_of
-from ..cli.options import typed_moment
+from ..cli.options import typed_moment, typed_period
 from ..cli.questions import changes_of, life_of, rows_with
 from ..cli.runs import chosen_runs
 from ..errors import BadKey, UnknownTable
@@ -65,8 +66,8 @@ class History:
     def steps(self) -> Answer:
         "One row for each change, with its file and what differed."
         lines = [{"key": key_text(one.life.key), **line} for one in self.lives for line in life_lines(one.life)]
-        names = [name for name in COLUMNS if any(line[name] != "" for line in lines)]
-        return answer_of(self.title, lines, ["key", *names], *self._said())
+        names = ["key", *[name for name in COLUMNS if any(line[name] != "" for line in lines)]]
+        return answer_of(self.title, lines, names if lines else (), *self._said())
 
     def _said(self) -> list[str]:
         found = [words for one in self.lives for words in sentences(one)]
@@ -101,7 +102,7 @@ def runs_of(
     # A notebook beside the settings opens relative links from its own folder.
     place = runs if is_bucket(runs) else os.path.relpath(runs, home)
     rows = [
-        {**line.to_json(), "report": f"{place}/{line.html}", "lag": time_span(line.lag)}
+        {**row_in_calls(line.to_json()), "report": f"{place}/{line.html}", "lag": time_span(line.lag)}
         for line in lines
         if line.notebook
     ]
@@ -124,7 +125,12 @@ class Table:
     flags: str = ""  # that a command of the shell needs to find the lake
 
     def _named(self, values: Sequence[Any], key: dict[str, Any]) -> dict[str, Any]:
-        "A key by column, also where it was given as values. Raises `BadKey`."
+        "A key by column, also where it was given as values, or in one piece. Raises `BadKey`."
+        piece = values[0] if len(values) == 1 else None
+        if isinstance(piece, Mapping):
+            values, key = (), {**key, **piece}
+        if isinstance(piece, (list, tuple)):
+            values = piece
         if not values:
             return key
         columns = question_of(self.config, self.name).key
@@ -136,7 +142,7 @@ class Table:
     @asked
     def status(self) -> dict[str, Any]:
         "The table's line of `dmscdc status`: state, verdict, rows, lag in seconds, and what to do."
-        return with_last_verdict(status_row(*read_statuses(self.config, (self.name,))))
+        return row_in_calls(with_last_verdict(status_row(*read_statuses(self.config, (self.name,)))))
 
     @asked
     def plan(self) -> str:
@@ -154,9 +160,9 @@ class Table:
         *,
         where: str | Sequence[str] = (),  # conditions; only rows that fit all of them: "price >= 100"
     ) -> Answer:
-        "The lake's rows in its newest commit: Op, the source's columns, file and row. Raises `UnknownTable`."
-        if isinstance(limit, str):
-            raise BadKey(f"{self.name}: conditions are given by name: rows(where={limit!r})")
+        """The lake's rows in its newest commit: Op, the source's columns, file and row. Raises `UnknownTable`.
+
+        `_cdc_row` counts from 0; the commands and `history` count from 1."""
         conditions = conditions_of([where] if isinstance(where, str) else where)
         one = question_of(self.config, self.name)
         if one.head is None:
@@ -194,13 +200,15 @@ class Table:
     @asked
     def as_of(
         self,
-        at: str | None = None,  # a moment, UTC: 2026-01-01T12:00Z
+        at: str | date | None = None,  # a moment, UTC: 2026-01-01T12:00Z
         *,
         file: str | None = None,  # after this change file, or load
         commit: int | None = None,  # as this commit of the lake knew it
         where: str | Sequence[str] = (),  # conditions; only rows that fit all of them: "price >= 100"
     ) -> Answer:
-        "The table's rows at one position, by default after all files that have landed. Raises `ValueError`."
+        """The table's rows at one position, by default after all files that have landed. Raises `ValueError`.
+
+        `_cdc_row` counts from 0; the commands and `history` count from 1."""
         if sum(one is not None for one in (at, file, commit)) > 1:
             raise ValueError("at, file and commit name one position each: give one of them")
         one, (when, note) = question_of(self.config, self.name), typed_moment(at) if at else (None, "")
@@ -211,14 +219,13 @@ class Table:
     @asked
     def changes(
         self,
-        since: str | None = None,  # a moment, UTC; None: from the first change file on
-        until: str | None = None,
+        since: str | date | None = None,  # a moment, UTC; None: from the first change file on
+        until: str | date | None = None,
         op: str = "",  # of these only: "D", or "I,U"
         column: str = "",  # only changes that gave it another value
     ) -> Answer:
         "One row for each change of the change files: when, the key, what it did, the columns that differ."
-        begin, end = (typed_moment(text)[0] if text else None for text in (since, until))
-        found, words = changes_of(self.config, self.name, begin, end, op, column)
+        found, words = changes_of(self.config, self.name, *typed_period(since, until), op, column)
         return answer_of(f"changes of {self.name}", change_lines(found), LINE, *words)
 
     @asked
@@ -249,8 +256,8 @@ class Table:
     @asked
     def compare(
         self,
-        before: int | str | None = None,  # a commit, a change file, "load", or a moment
-        after: int | str | None = None,  # the same; None: all that has landed
+        before: int | str | date | None = None,  # a commit, a change file, "load", or a moment
+        after: int | str | date | None = None,  # the same; None: all that has landed
     ) -> Answer:
         "One row for each cell that differs between two positions. Raises `BadKey` for a table without a key."
         if not (key := question_of(self.config, self.name).key):
@@ -258,7 +265,8 @@ class Table:
         first = self.as_of(**position(before)).to_arrow()
         second = self.as_of(**position(after)).to_arrow()
         cells = differing_cells(first, second, key)
-        return answer_of(f"{self.name}, {before} beside {after or 'now'}", cells, (*key, *DIFFERING), labels={})
+        ends = ("now" if one is None else one for one in (before, after))
+        return answer_of(f"{self.name}, {' beside '.join(map(str, ends))}", cells, (*key, *DIFFERING), labels={})
 
     @asked
     def runs(self) -> Answer:
@@ -295,19 +303,19 @@ class Table:
 def time_span(
     seconds: float | None,  # None where it is not known
 ) -> timedelta | None:
-    "Seconds as a time span, rounded to whole seconds."
-    return None if seconds is None else timedelta(seconds=round(seconds))
+    "Seconds as a time span, to the millisecond."
+    return None if seconds is None else timedelta(seconds=round(seconds, 3))
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #33179ae9
 def position(
-    one: int | str | None,  # a commit, a change file, "load", or a moment; None: all that has landed
+    one: int | str | date | None,  # a commit, a change file, "load", or a moment; None: all that has landed
 ) -> dict[str, Any]:
     "The keyword arguments of `Table.as_of` for a position."
     if one is None:
         return {}
-    if isinstance(one, int):
+    if isinstance(one, Integral):
         return {"commit": one}
-    is_file = one == "load" or one.endswith((".parquet", ".csv", ".gz"))
+    is_file = isinstance(one, str) and (one == "load" or one.endswith((".parquet", ".csv", ".gz")))
     return {"file": one} if is_file else {"at": one}
 
 # %% ../../notebooks/18_analyst/02_table.ipynb #6c6f92c3

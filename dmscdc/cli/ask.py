@@ -31,6 +31,7 @@ from dmscdc.cli.options import (
     show_source_rows,
     show_table,
     typed_moment,
+    typed_period,
     with_config,
 )
 from ..errors import BadKey, DmscdcError, NoFeed, NoPast, OutOfMemory, UnknownTable, Unreadable, Verdict
@@ -64,12 +65,14 @@ def typed_key(
     pairs: Sequence[str],  # name=value each
 ) -> dict[str, str]:
     "The key given on the command line. Raises `BadKey`."
+    from dmscdc.history.questions import QUOTED, unquoted
+
     key: dict[str, str] = {}
     for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name.strip() or name.strip() in key:
+        match = re.fullmatch(rf"\s*({QUOTED}|[^=]*[^=\s])\s*=(.*)", pair, re.DOTALL)
+        if not match or (name := unquoted(match[1])) in key:
             raise BadKey(f"a key is written name=value, each column once: --key id=1001; not {pair!r}")
-        key[name.strip()] = value
+        key[name] = match[2]
     return key
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #ec22fa0e
@@ -186,7 +189,7 @@ def _save(
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-013
 _SINCE = "Only changes closed from then on, UTC: 2026-01-01T12:00Z. The values before are then unknown"
 _WHERE = "Values of a row, now or once: 'price >= 100', 'name = Sample%'; repeat for several, all must hold"
-_TYPED = "id=1001, the row's whole key; or conditions, all of which must hold: 'price >= 100' 'name=Sample%'"
+_TYPED = "id=1001 or 1001, the row's whole key; or conditions, which must all hold: 'price >= 100' 'name=Sample%'"
 _Typed = Annotated[Optional[list[str]], typer.Argument(metavar="[CONDITION]...", help=_TYPED)]
 _Where = Annotated[Optional[list[str]], typer.Option(help=_WHERE)]
 _LIVES = 10  # rows of a search whose lives are told
@@ -211,7 +214,7 @@ def lives_where(
         [audit for audits, _ in answers for audit in audits],
         [words for _, sentences in answers for words in sentences],
     )
-    cut = f"the first {_LIVES} of {len(rows):,} rows; all: dmscdc find {for_shell(table)} {shlex.join(where)}"
+    cut = f"the first {_LIVES} of {len(rows):,} rows; all: {Advice.FIND(table, shlex.join(where))}"
     return audits, [*dict.fromkeys(words), *[cut] * (len(rows) > _LIVES)]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #80c470c4
@@ -220,17 +223,22 @@ def key_or_conditions(
     table: str,  # schema.table
     conditions: Sequence[str],  # as they were typed behind the table
 ) -> tuple[list[str], list[str]]:  # the parts of a whole key, or else the conditions
-    "Sort what was typed: pairs of exactly the key's columns name a row, anything else is conditions."
+    "Sort what was typed: pairs of exactly the key's columns, or their values, name a row; all else is conditions."
+    from dmscdc.changes.read import quoted
+    from dmscdc.history.questions import QUOTED, unquoted
+
     # A text with one of these signs compares, so it is not part of a key.
-    pairs = [text.partition("=") for text in conditions if not re.search(r"[<>!%]", text)]
-    names = {name.strip() for name, sign, _ in pairs if sign}
+    matches = [re.fullmatch(rf"\s*({QUOTED}|[^<>!%=]*)=([^<>!%]*)", text, re.DOTALL) for text in conditions]
+    pairs = [(match[1].strip(), match[2].strip()) for match in matches if match]
+    names = {unquoted(name) for name, _ in pairs}
     lake, item = lake_table_of(config, table)
     head = lake.head()
     key = head.key if head else item.key
+    if len(conditions) == len(key) and not any(re.search(r"[<>=%]", text) for text in conditions):
+        pairs = [(quoted(name), value) for name, value in zip(key, conditions)]
+        names = set(key)
     is_key = len(names) == len(conditions) and names == set(key or names)
-    if is_key:
-        return [f"{name.strip()}={value.strip()}" for name, _, value in pairs], []
-    return [], list(conditions)
+    return ([f"{name}={value}" for name, value in pairs], []) if is_key else ([], list(conditions))
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #3d32bd91
 def history(
@@ -257,9 +265,8 @@ def history(
         raise ValueError(f"name the row: {line} id=1001; or what it had: {line} 'price > 100'")
     file_to_write(svg, "--svg")
     file_to_write(html, "--html")
-    texts = {"since": since, "until": until}
-    times = {name: typed_moment(text)[0] if text else None for name, text in texts.items()}
-    options = {"stamp": timestamp_column, **times}
+    begin, end = typed_period(since, until)
+    options = {"stamp": timestamp_column, "since": begin, "until": end}
     if key:
         audits, words = lives(config, table, typed_key(key), **options)
     else:

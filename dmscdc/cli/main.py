@@ -134,6 +134,7 @@ def demo(
 @setting_flags
 def init(
     folder: Annotated[Path, typer.Option(help="Folder for dmscdc.toml")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing dmscdc.toml")] = False,
     **settings: Any,
 ) -> None:
     "Write dmscdc.toml, and show the plan."
@@ -141,11 +142,12 @@ def init(
 
     if settings["format"]:
         check_format(settings["format"])
-    show_line(f"wrote {write_config(folder, **settings)}")
+    show_line(f"wrote {write_config(folder, replace=force, **settings)}")
     try:
         _show_plan(read_config(folder), is_first=True)
     except (DmscdcError, OSError) as error:  # the settings are written, and the plan is only looked at
-        show_line(f"there is no plan yet: {error}. Next: dmscdc plan")
+        show_line(f"There is no plan yet: {str(error).rstrip('.')}.")
+        show_line(f"If a setting is wrong, edit {folder / FILE}, or repeat dmscdc init with --force. Next: dmscdc plan")
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-016
 def _needs_somebody(
@@ -243,7 +245,8 @@ def _show_plan(
         show_json([{**row, "files": files, "columns": words} for row, files, words in zip(rows, plans, columns)])
     else:
         planned = [
-            {**row, "plan": " ".join([_plan_words(status), *_in_sentences(words)])}
+            # A refusal says already what is wrong with the columns.
+            {**row, "plan": " ".join([_plan_words(status), *_in_sentences(() if status.refusal else words)])}
             for row, status, words in zip(rows, statuses, columns)
         ]
         show_table(planned, ["table", "state", "key", "suggested", "plan"])

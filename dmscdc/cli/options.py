@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO, get_type_hints
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Json', 'JsonRows', 'Name', 'Only', 'console', 'show_line', 'cell', 'show_table', 'show_source_rows', 'show_json',
-           'events', 'setting_option', 'fail', 'typed_moment', 'file_to_write', 'session', 'exit_codes', 'with_config',
-           'setting_flags']
+           'events', 'setting_option', 'fail', 'typed_moment', 'typed_period', 'file_to_write', 'session', 'exit_codes',
+           'with_config', 'setting_flags']
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-006
 class _Lines(Console):
@@ -99,9 +99,11 @@ def show_table(
     names: Sequence[str],  # columns wanted, in order
     target: Console | None = None,  # standard output if none is named
 ) -> None:
-    "Print rows as a table, without empty columns."
+    "Print rows as a table, without empty columns; nothing where all are empty."
     # Most columns are usually empty, and a terminal is narrow.
     names = [name for name in names if any(row.get(name) not in (None, "", [], ()) for row in rows)]
+    if not names:
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
         head = LABELS.get(name, name.replace("_", " "))
@@ -238,10 +240,11 @@ def fail(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #09174f63
 def typed_moment(
-    text: str,  # "2026-01-01T12:00", with or without Z or an offset; "today" and "yesterday", when they began
+    typed: str | date,  # "2026-01-01T12:00", with or without Z or an offset; "today" and "yesterday", when they began
     now: datetime | None = None,  # UTC
 ) -> tuple[datetime, str]:  # UTC; what to say about it
     "The moment that was typed, and a note on how it was read. Raises `ValueError`."
+    text = typed.isoformat() if isinstance(typed, date) else typed
     days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
     if days is not None:
         day = (now or datetime.now(timezone.utc)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -253,6 +256,17 @@ def typed_moment(
     if moment.tzinfo is None:
         return moment.replace(tzinfo=timezone.utc), f"{text} has no time zone and is taken as UTC"
     return moment.astimezone(timezone.utc), ""
+
+# %% ../../notebooks/17_cli/01_options.ipynb #09174f64
+def typed_period(
+    since: str | date | None,  # as for `typed_moment`; None: from the beginning on
+    until: str | date | None,  # None: to the end
+) -> tuple[datetime | None, datetime | None]:  # UTC
+    "The period that was typed. Raises `ValueError` for one that ends before it begins."
+    begin, end = (typed_moment(one)[0] if one else None for one in (since, until))
+    if begin and end and begin > end:
+        raise ValueError(f"the period ends before it begins: {since} is later than {until}")
+    return begin, end
 
 # %% ../../notebooks/17_cli/01_options.ipynb #2cc2aecd
 def file_to_write(
@@ -316,6 +330,14 @@ def _with_schemas(config: Config, options: dict[str, Any]) -> dict[str, Any]:
             named[several] = [full_name(config, name) for name in options[several]]
     return named
 
+# %% ../../notebooks/17_cli/01_options.ipynb #f0110004
+_TABLES = inspect.Parameter(  # of each command that has `--only`
+    "named_tables",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[Optional[list[str]], typer.Argument(metavar="TABLE", help="The same as --only TABLE")],
+)
+
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-021-0
 def with_config(
     command: Callable,  # takes `config` and its own options
@@ -327,9 +349,12 @@ def with_config(
         with exit_codes():
             folder, settings = options.pop("folder"), {name: options.pop(name) for name in MEANING}
             config = read_config(folder, **settings)
+            if named := options.pop("named_tables", None):
+                options["only"] = [*(options["only"] or ()), *named]
             command(config=config, **_with_schemas(config, options))
 
-    _with_flags(run, command, [_flag("folder", default="."), *map(_flag, MEANING)])
+    tables = [_TABLES] if "only" in inspect.signature(command).parameters else []
+    _with_flags(run, command, [*tables, _flag("folder", default="."), *map(_flag, MEANING)])
     return run
 
 # %% ../../notebooks/17_cli/01_options.ipynb #b94e6c27

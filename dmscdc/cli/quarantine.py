@@ -80,8 +80,10 @@ def quarantine_list(
             rows.append({"table": str(item.table), **number, "first": min(by_path)})
     if as_json:
         show_json(rows)
-    else:
+    elif rows:
         show_table(rows, ["table", "rows", "files", "unreadable", "first"])
+    else:
+        show_line("Nothing is in quarantine.")
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #c5f72315
 @quarantine.command("show", epilog="Example: dmscdc quarantine show sampledb.product")
@@ -97,6 +99,8 @@ def quarantine_show(
     if as_json:
         show_json([vars(row) for row in rows])
         return
+    if not rows:
+        show_line(f"{table}: nothing is in quarantine.")
     # For people the first row has number 1.
     numbers = ["—" if entry.row is None else entry.row + 1 for entry in rows]
     lines = [

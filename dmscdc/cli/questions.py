@@ -9,18 +9,19 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timezone
 from json import dumps
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from .ask import answering, question_of, typed_key, without_pandas
-from .options import JsonRows, Name, console, show_json, show_line, show_table, typed_moment, with_config
+from .ask import answering, key_or_conditions, question_of, typed_key, without_pandas
+from .options import JsonRows, Name, console, show_json, show_line, show_table, typed_period, with_config
 from .runs import find_run
-from ..errors import BadKey, BadSetting, ConfigError, UnknownTable
-from ..landing.files import for_shell
+from ..errors import BadKey, BadSetting, ConfigError, DmscdcError, UnknownTable
+from ..landing.advice import Advice
 from ..load.arrivals import count
 from ..runs.log import records
 from ..runs.store import open_run_store
@@ -115,7 +116,7 @@ def changes_command(
     if between and (since or until):
         raise ValueError("give --between, or --since and --until, not both")
     paths = applied_by(config, table, run) if run else ()
-    begin, end = (typed_moment(text)[0] if text else None for text in between or (since, until))
+    begin, end = typed_period(*(between or (since, until)))
     if top == "keys" and not question_of(config, table).key:
         raise BadKey(f"{table} has no key, so no key can be the most changed; --top columns counts columns")
     with answering(table):
@@ -182,7 +183,7 @@ def rows_with(
     return find_rows(changelog, question.key, conditions), notes(changelog, question.key)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #6bcb29d4
-_CONDITION = "name=Sample% (a beginning), 'price >= 100', 'price = null'; all of them must hold"
+_CONDITION = "name=Sample% (a beginning), 'price >= 100', 'price = null', '\"a<b\" = 1'; all of them must hold"
 
 
 @with_config
@@ -213,10 +214,8 @@ def life_of(
 
     question = question_of(config, table)
     if not question.key:
-        raise BadKey(
-            f"{table} has no key, so no change names one of its rows. To find rows by their "
-            f"values: dmscdc history {for_shell(table)} --where 'COLUMN = VALUE'"
-        )
+        advice = Advice.HISTORY(table, "--where 'COLUMN = VALUE'")
+        raise BadKey(f"{table} has no key, so no change names one of its rows. To find rows by their values: {advice}")
     if set(key) != set(question.key):
         raise BadKey(f"{table}: name the row by its whole key: {' '.join(f'{name}=…' for name in question.key)}")
     return row_lives(question.past(), [key])[0]
@@ -227,7 +226,7 @@ def blame_command(
     config: Config,
     table: Name,
     conditions: Annotated[
-        Optional[list[str]], typer.Argument(metavar="COLUMN=VALUE...", help="The row's whole key: id=1001")
+        Optional[list[str]], typer.Argument(metavar="COLUMN=VALUE...", help="The row's whole key: id=1001, or 1001")
     ] = None,
     key: Annotated[Optional[list[str]], typer.Option(help="The key as an option: id=1001")] = None,
     json: JsonRows = False,
@@ -237,7 +236,8 @@ def blame_command(
 
     without_pandas()
     with answering(table):
-        life = life_of(config, table, typed_key([*(conditions or ()), *(key or ())]))
+        named, others = key_or_conditions(config, table, conditions or ())
+        life = life_of(config, table, typed_key([*named, *others, *(key or ())]))
     lines = blame_lines(life)
     _note(life.words, json)
     if json:
@@ -250,17 +250,11 @@ def blame_command(
         console().print(f"{table}: no file names this key", markup=False)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #91d590b9
-_CELLS = (  # of the notebook: what is said, and what is asked
+_CELLS = (  # of the notebook: what is said, and what is asked; with facts of `_examples`
     ("The tables, with what to do.", "import dmscdc\n\nlake = dmscdc.open()\nlake"),
     ("One of them, as its newest commit has it.", "table = lake[{table!r}]\ntable.rows(limit=20)"),
-    (
-        "What changed in it. Also: `table.find(column=value)`, `table.history(key=value)`, `table.blame(key=value)`.",
-        "table.changes()",
-    ),
-    (
-        'The table as it was. Also at a moment, `table.as_of("2026-01-01T12:00Z")`; two times: `table.compare(1, 2)`.',
-        'table.as_of(file="load")',
-    ),
+    ("What changed in it.{rows}", "table.changes()"),
+    ("The table as it was.{times}", 'table.as_of(file="load")'),
     ("Its runs, each with its report.", "table.runs()"),
 )
 
@@ -278,6 +272,36 @@ def _ask_all(path: Path) -> None:
         NotebookClient(book, km=kernel, allow_errors=True, timeout=600, resources=where).execute()
     nbformat.write(book, path)
 
+# %% ../../notebooks/17_cli/11_questions.ipynb #91d590ba
+def _examples(
+    config: Config,
+    table: str,  # schema.table
+) -> dict[str, str]:  # further questions, by their place in `_CELLS`; "" where nothing is known
+    "Questions with values of the table: its first row, and the moment of its last change."
+    from dmscdc.history.small import read_lake
+
+    calls, times = [], []
+    with suppress(DmscdcError, OSError):
+        question = question_of(config, table)
+        head, files = question.lake.plain() or (None, ())
+        rows = read_lake(head.schema, files, 1).to_pylist() if head else []
+        shown = {column.name: rows[0][column.name] for column in (head.schema if rows and head else ())}
+        key = [value if isinstance(value := shown[name], int) else str(value) for name in question.key if name in shown]
+        others = {name: value for name, value in shown.items() if name.isidentifier() and not iskeyword(name)}
+        texts = [name for name, value in others.items() if isinstance(value, str) and value.split()]
+        for name in [name for name in texts if name not in question.key][:1]:
+            calls.append(f"table.find({name}={shown[name].split()[0] + '%'!r})")
+        calls += [f"table.{call}({', '.join(map(repr, key))})" for call in ("history", "blame") if key]
+        changes = question.past().changes
+        last = changes[-1].stamp if changes else datetime.now(timezone.utc)
+        times = [f'`table.as_of("{last:%Y-%m-%dT%H:%M:%S}.{last.microsecond // 1000:03}Z")`, at a moment']
+        times += ['`table.compare("load")`, which shows what differs from now'] if question.key else []
+    also = " Also: {}.".format
+    return {
+        "rows": also(", ".join(f"`{call}`" for call in calls)) if calls else "",
+        "times": also("; ".join(times)) if times else "",
+    }
+
 # %% ../../notebooks/17_cli/11_questions.ipynb #a3100d5d
 def lake_notebook(
     config: Config,
@@ -286,8 +310,10 @@ def lake_notebook(
     "A notebook with the first questions about a table and their answers, in place of one that is there."
     path = Path(config.folder, f"{table}.ipynb")
     cells: list[dict[str, Any]] = []
+    examples = _examples(config, table)
     for number, (words, code) in enumerate(_CELLS):
-        cells.append({"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": words})
+        source = words.format(**examples)
+        cells.append({"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": source})
         cell: dict[str, Any] = {"cell_type": "code", "id": f"asked-{number}", "metadata": {}}
         cells.append({**cell, "execution_count": None, "outputs": [], "source": code.format(table=table)})
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}

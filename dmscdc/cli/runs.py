@@ -59,13 +59,17 @@ def chosen_runs(
 @with_config
 def runs_list(
     config: Config,
-    table: Optional[str] = typer.Option(None, help="Only runs of this table"),
+    named: Annotated[Optional[str], typer.Argument(metavar="[TABLE]", help="Only runs of this table")] = None,
+    table: Optional[str] = typer.Option(None, help="The same"),
     verdict: Optional[str] = typer.Option(None, help="Only runs with this verdict, e.g. failed"),
     since: Optional[str] = typer.Option(None, help="Only runs that began then or later, UTC, e.g. 2018-12-13T10"),
     most: int = typer.Option(20, min=1, help="Maximum number of runs"),
     json: Json = False,
 ) -> None:
-    "List the newest runs."
+    "List the newest runs, the newest last."
+    from dmscdc.service.status import full_name
+
+    table = full_name(config, named) if named else table
     runs = list(islice(chosen_runs(config, table, verdict, since), most))[::-1]
     if json:
         show_json([run.to_json() for run in runs])
@@ -90,7 +94,9 @@ def find_run(
         # A pass has a line in the run log, but no notebook.
         if run.job == "pass":
             raise BadSetting(f"{run.run} is a pass, which keeps no report; its runs do: dmscdc runs list")
-    raise BadSetting(f"no run {id or repr(id)} in {config.runs}: dmscdc runs list")
+    raise BadSetting(
+        f"no run {id or repr(id)} in {config.runs}: dmscdc runs list, of one table: dmscdc runs list TABLE"
+    )
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-016
 _RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]

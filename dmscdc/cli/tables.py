@@ -83,10 +83,10 @@ def table_list(
     rows = [_settings_of(item) for item in state.items()]
     if json:
         show_json(rows)
-    elif rows or not state.message:
+    elif rows:
         show_table(rows, LISTED)
     else:
-        show_line(state.message)
+        show_line(state.message or "The state has no table yet.")
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-012
 def _sentence_of(

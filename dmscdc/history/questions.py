@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # %% auto #0
-__all__ = ['LINE', 'FOUND', 'BLAME', 'TableChange', 'changes_in', 'notes', 'closed_between', 'most_changed', 'change_lines',
-           'change_plain', 'Condition', 'condition_of', 'conditions_of', 'matches', 'rows_where', 'FoundRow',
-           'find_rows', 'found_lines', 'blame', 'blame_lines']
+__all__ = ['LINE', 'QUOTED', 'FOUND', 'BLAME', 'TableChange', 'changes_in', 'notes', 'closed_between', 'most_changed',
+           'change_lines', 'change_plain', 'unquoted', 'Condition', 'condition_of', 'conditions_of', 'matches',
+           'rows_where', 'FoundRow', 'find_rows', 'found_lines', 'blame', 'blame_lines']
 
 # %% ../../notebooks/10_history/15_questions.ipynb #d387dfc7
 @dataclass(frozen=True)
@@ -149,10 +149,21 @@ def change_plain(change: TableChange) -> dict[str, Any]:
     "A change as plain values, as `dmscdc history --json` has its steps."
     return json_value({"key": change.key, **asdict(change.step)})
 
+# %% ../../notebooks/10_history/15_questions.ipynb #335361d1
+QUOTED = r'"(?:[^"]|"")+"|`(?:[^`]|``)+`'  # a column's name that has signs or blanks, taken whole
+
+
+def unquoted(
+    name: str,  # of a column, as it is typed
+) -> str:
+    "The name without its quotes."
+    name = name.strip()
+    return name[1:-1].replace(name[0] * 2, name[0]) if re.fullmatch(QUOTED, name) else name
+
 # %% ../../notebooks/10_history/15_questions.ipynb #335361d2
 _SIGNS = {"!=": pc.not_equal, "<=": pc.less_equal, ">=": pc.greater_equal, "=": pc.equal, "<": pc.less, ">": pc.greater}
 _AS = {"<>": "!=", "==": "="}
-_CONDITION = re.compile(r"\s*(.+?)(\s*)(!=|<>|<=|>=|==|=|<|>)(.*)", re.DOTALL)
+_CONDITION = re.compile(rf"\s*({QUOTED}|.+?)(\s*)(!=|<>|<=|>=|==|=|<|>)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,7 @@ def condition_of(
     match = _CONDITION.fullmatch(text)
     if not match:
         raise BadKey(f"a condition is written price>=100, with =, !=, <, <=, > or >=, not {text!r}")
-    column, blank, sign, value = match.groups()
+    column, blank, sign, value = unquoted(match[1]), *match.groups()[1:]
     # With a blank before the sign, the one behind it belongs to the sign as well.
     value, sign = value.lstrip() if blank else value, _AS.get(sign, sign)
     # Quotes keep blanks, a % and the word null as they are written.
@@ -268,6 +279,7 @@ class FoundRow:
     life: RowLife
     has_now: bool  # it is there, and has them
     is_there: bool  # after the last file
+    number: int = 1  # of equal rows that are there, in a table without a key
 
 # %% ../../notebooks/10_history/15_questions.ipynb #c515c6cd
 def find_rows(
@@ -307,7 +319,7 @@ def _found_without_key(
         return tuple((name, plain_key(row[name])) for name in names if row.get(name) is not None)
 
     present = cast(pa.Table, rows_where(table_then(changelog, ()).rows, conditions)) if telling else pa.table({})
-    present_keys = {equal(row) for row in present.to_pylist()}
+    present_keys = Counter(equal(row) for row in present.to_pylist())
     groups: dict[tuple, tuple[dict[str, Any], list[RowChange]]] = {}
     for values, step in _steps_without_key(changelog, changelog.files, files, conditions):
         if step.op == "I" or (step.op == "U" and step.file in telling):
@@ -318,8 +330,8 @@ def _found_without_key(
         numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, 1))
         paths = tuple(dict.fromkeys(step.file for step in steps))
         life = RowLife(values, numbered, changelog.begins, changelog.gaps)
-        is_there = values_key in present_keys if telling else True  # without images each inserted row stays
-        rows.append(FoundRow(values, paths, life, is_there, is_there))
+        number_now = present_keys[values_key] if telling else len(steps)  # without images each inserted row stays
+        rows.append(FoundRow(values, paths, life, bool(number_now), bool(number_now), number_now))
     return rows
 
 # %% ../../notebooks/10_history/15_questions.ipynb #db3ef32f
@@ -365,6 +377,7 @@ def found_lines(rows: Iterable[FoundRow]) -> list[dict[str, Any]]:
     lines = []
     for row in rows:
         has_now = ("yes" if row.has_now else "no") if row.is_there else "the row is gone"
+        has_now += f", {row.number:,} equal rows" if row.number > 1 else ""
         ends = {"first in": row.files[0], "last in": row.files[-1], "files": len(row.files)}
         lines.append({"key": key_text(row.key), "has it now": has_now, **ends})
     return lines

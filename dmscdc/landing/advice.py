@@ -5,6 +5,7 @@
 # %% ../../notebooks/02_landing/07_advice.ipynb #ad710004
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,7 +32,9 @@ class Advice(Word):
     COLUMNS = "table columns {table} {options}", "shows or sets the columns of a table"
     DEMO = "demo", "runs the example in a new folder"
     DEMO_STREAM = "demo {folder} --stream", "runs the example of a stream in a new folder"
+    FIND = "find {table} {options}", "finds rows by their values", "lake[{table!r}].find(…)"
     FORGET = "table forget {table}", "removes a table from the state"
+    HISTORY = "history {table} {options}", "shows the changes of rows", "lake[{table!r}].history('COLUMN = VALUE')"
     INIT = "init --landing {landing} --lake {lake}", "writes dmscdc.toml"
     LIST = "table list", "lists all tables and their settings"
     MAINTAIN_LAKE = "maintain lake", "packs small files and removes old ones, in all tables of the lake"
@@ -80,6 +83,21 @@ class Advice(Word):
         command = f"dmscdc {self.value.format(table=for_shell(table), options=options, **quoted)}".strip()
         # A notebook need not lie in the folder whose lake it has opened.
         return command if flags is None else f"!{command}{flags}"
+
+    @classmethod
+    def spoken(
+        cls,
+        command: str,  # of a shell, as a state or a run keeps it: `dmscdc pass --only sampledb.product`
+    ) -> str:
+        "A command as its reader types it. Where Python is spoken a call, or the command as a notebook runs it."
+        flags, words = _IN_PYTHON.get(), shlex.split(command)[1:]
+        if flags is None:
+            return command
+        for advice in cls:
+            named = dict(zip(advice.split(), words)) if len(words) == len(advice.split()) else {}
+            if advice.call and named and all(part in (word, "{table}") for part, word in named.items()):
+                return advice.call.format(table=named.get("{table}", ""))
+        return f"!{command}{flags}"
 
 # %% ../../notebooks/02_landing/07_advice.ipynb #ad710010
 @contextmanager

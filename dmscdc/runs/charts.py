@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from ..errors import NOT_DONE
 from .log import Facts
+from .report import size
 
 # %% auto #0
 __all__ = ['SLOTS', 'STEPS', 'OPERATIONS', 'COLOURS', 'OF', 'MISSING', 'UNITS', 'CHARTS', 'RunRow', 'timestamp_of', 'time_step',
@@ -217,6 +218,11 @@ def _span(step: int) -> str:
     "The length of a slot in words."
     return _STEP_NAMES[STEPS.index(step)] if step in STEPS else f"{step // 86_400} days"
 
+# %% ../../notebooks/09_runs/07_charts.ipynb #5a4e0b1d
+def _sentence(title: str, words: str) -> Markup:
+    "In place of a chart of one point, which says less than its number."
+    return Markup('<p class="soft"><strong>{}</strong> {}</p>').format(title, words)
+
 # %% ../../notebooks/09_runs/07_charts.ipynb #7c8d4155
 def _lag_chart(slots: list[Slot], step: int) -> Markup:
     "The worst lag over time, and where runs failed or were refused; a sentence where no run reported a lag."
@@ -225,8 +231,7 @@ def _lag_chart(slots: list[Slot], step: int) -> Markup:
     size, unit = _unit_of(highest)
     worst = f"{highest / size:,.3g} {unit}"
     if len(lags) < 2 and not bad:  # a chart of one point says less than its number
-        lag = f"{worst} so far" if lags else "that no run reported"
-        return Markup('<p class="soft"><strong>Lag</strong> {}</p>').format(lag)
+        return _sentence("Lag", f"{worst}, as one run reported it" if lags else "that no run reported")
     times = _time_axis(slots, step)
     rows = [{"start": start, "lag": lag / size} for start, lag in lags.items()]
     reds = [{"start": slot.start, "end": slot.end} for slot in bad]
@@ -258,7 +263,8 @@ def _bars(slots: list[Slot], step: int, colours: dict[str, str]) -> dict[str, An
     rows = [piece for slot in slots for piece in _stacked(slot, tuple(colours))]
     scale = {"domain": list(colours), "range": list(colours.values())}
     ticks = min(4, max((piece["to"] for piece in rows), default=1))  # labels: there is no half file
-    heights = {"field": "from", "type": "quantitative", "axis": {"format": "~s", "tickCount": ticks}}
+    label = "format(datum.value, '~s')" + (" + 'B'" if "bytes" in colours else "")  # 12k rows, 12kB
+    heights = {"field": "from", "type": "quantitative", "axis": {"labelExpr": label, "tickCount": ticks}}
     colour = {"field": "what", "type": "nominal", "scale": scale, "legend": None}
     ends = {"x2": {"field": "end"}, "y2": {"field": "to"}}
     return layer(rows, "rect", x=_time_axis(slots, step), y=heights, color=colour, **ends)
@@ -267,6 +273,8 @@ def _bars(slots: list[Slot], step: int, colours: dict[str, str]) -> dict[str, An
 def _rows_chart(slots: list[Slot], step: int) -> Markup:
     "Rows by operation over time."
     sums = ", ".join(f"{sum(slot.rows[name] for slot in slots):,} {name}" for name in OPERATIONS)
+    if len(slots) == 1:
+        return _sentence("Rows", sums)
     note = f"{' '.join(map(_key, OPERATIONS))}, each {_span(step)}"
     bars = _bars(slots, step, {name: OF[name] for name in OPERATIONS})
     return _figure(bars, "Rows", note, f"Rows over time: {sums}.")
@@ -274,7 +282,10 @@ def _rows_chart(slots: list[Slot], step: int) -> Markup:
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-023
 def _sums_chart(name: str, colour: str, subject: str, note: str, slots: list[Slot], step: int) -> Markup:
     "One number of the slots over time."
-    words = f"{subject} over time: {sum(getattr(slot, name) for slot in slots):,} in all."
+    total = sum(getattr(slot, name) for slot in slots)
+    if len(slots) == 1:
+        return _sentence(subject, size(total) if name == "bytes" else f"{total:,}")
+    words = f"{subject} over time: {total:,} in all."
     return _figure(_bars(slots, step, {name: OF[colour]}), name.title(), f"{note}each {_span(step)}", words)
 
 # %% ../../notebooks/09_runs/07_charts.ipynb #cell-025

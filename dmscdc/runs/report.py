@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from nbconvert import HTMLExporter
 
 # %% auto #0
-__all__ = ['COMMAND', 'ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'BASE', 'LOADS', 'STEPS', 'size', 'duration', 'time_text',
-           'span_text', 'took', 'sum_of', 'commands_in', 'with_code', 'render', 'shorter', 'lean_output', 'lean',
-           'plain_html', 'said_html', 'short_paths', 'parameters_of', 'in_plain_words', 'balance_lines', 'balance',
-           'sample_csv', 'files_by_time', 'file_of', 'way_up', 'steps_of', 'page_values', 'report_html']
+__all__ = ['COMMAND', 'ROOM', 'BALANCE', 'LAKE', 'MOST', 'LIMIT', 'BASE', 'LOADS', 'PROOF', 'STEPS', 'size', 'duration',
+           'time_text', 'span_text', 'took', 'sum_of', 'commands_in', 'with_code', 'render', 'shorter', 'lean_output',
+           'lean', 'plain_html', 'said_html', 'short_paths', 'parameters_of', 'in_plain_words', 'balance_lines',
+           'balance', 'sample_csv', 'files_by_time', 'file_of', 'way_up', 'steps_of', 'page_values', 'report_html']
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-007
 def size(
@@ -578,9 +578,26 @@ def way_up(run: LoggedRun) -> list[tuple[str, str]]:
     return [("all tables", f"{top}index.html"), *table]
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-059
+PROOF = {  # what a comparison records beside its verdict, its totals and its differences -> how a page says it
+    "position": "position of the lake",
+    "commit": "commit of the lake",
+    "at": "source read at, UTC",
+    "under_way": "files that have landed and are not applied yet",
+    "in_flight": "differences that such files explain",
+    "losses": "what the source has and the files lack",
+    "not_compared": "columns that were not compared, and why",
+    "differences": "differences, by kind",
+    "moved": "rows that were compared one by one",
+    "seconds": "seconds",
+}
+
+
 def _other_tables(recorded: dict[str, Any]) -> dict[str, Markup]:
-    "A table for every record without a section of its own in the page."
-    remaining = {name: value for name, value in recorded.items() if name not in ("verdict", "processed")}
+    "A table for every record without a section of its own in the page; nothing for one that is empty."
+    remaining = {name: value for name, value in recorded.items() if name not in ("verdict", "processed") and value}
+    proof = remaining.pop("proof", None)
+    if isinstance(proof, dict):
+        remaining["comparison"] = {words: proof[name] for name, words in PROOF.items() if proof.get(name)}
     return {name: Markup(table_html(value, MOST)) for name, value in remaining.items()}
 
 # %% ../../notebooks/09_runs/03_report.ipynb #b61f0c11

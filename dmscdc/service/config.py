@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError
 from ..landing.advice import Advice, option
-from ..landing.files import TableRef
+from ..landing.files import TableRef, for_shell
 from ..landing.joined import places_of
 from ..spark.formats import FORMATS, formats
 from ..storage.filesystem import is_bucket
@@ -146,7 +146,7 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
 # %% ../../notebooks/13_service/01_config.ipynb #043ce463
 def check_setting_names(
     settings: Mapping,  # settings by name
-    source: str,  # where they come from, for the message
+    source: str = "",  # where they come from, for the message: " in dmscdc.toml"
 ) -> None:
     "Refuse a setting that does not exist, and suggest the one that may be meant."
     for name in settings:
@@ -154,7 +154,7 @@ def check_setting_names(
         if name not in MEANING:
             similar = get_close_matches(str(name).replace("-", "_"), MEANING, n=1)
             hint = f" Did you mean {similar[0]}?" if similar else ""
-            raise ConfigError(f"{source}: there is no setting {name}.{hint} There are: {', '.join(MEANING)}")
+            raise ConfigError(f"Unknown setting {name}{source}.{hint} There are: {', '.join(MEANING)}")
 
 # %% ../../notebooks/13_service/01_config.ipynb #cell-016
 def _wrong(name: str, value: object, source: str, expected: str) -> ConfigError:
@@ -251,19 +251,20 @@ def _read_file(file: Path) -> dict:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is no TOML: {error}") from error
     settings = _renamed(settings)
-    check_setting_names(settings, file.name)
+    check_setting_names(settings, f" in {file.name}")
     return {name: check_value(name, value, file.name) for name, value in settings.items()}
 
 # %% ../../notebooks/13_service/01_config.ipynb #c351b750
-def _not_said(missing: list[str], file: Path) -> ConfigError:
-    "The error for a missing landing or lake; it says how to name them."
-    where = f"{FILE} here does not say" if file.exists() else f"there is no {FILE} here that says"
-    lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'}"
-    return ConfigError(
-        f"{where} what {lacking} ({file.parent}): "
-        f"{Advice.INIT(landing='FOLDER', lake='FOLDER')} writes one, "
-        f"or give {' and '.join(map(option, missing))}"
-    )
+def _not_set(missing: list[str], file: Path) -> ConfigError:
+    "The error for a missing landing or lake, with the ways to set them."
+    options = f"give {' and '.join(map(option, missing))}"
+    if file.exists():
+        return ConfigError(f"{file} does not set {' and '.join(missing)}. Add what is missing, or {options}")
+    if not file.parent.is_dir():
+        return ConfigError(f"No {FILE} found: folder {file.parent} does not exist. Name another folder, or {options}")
+    create = Advice.INIT(landing="FOLDER", lake="FOLDER")
+    elsewhere = "" if file.parent == Path.cwd() else f" --folder {for_shell(str(file.parent))}"
+    return ConfigError(f"No {FILE} found in {file.parent}. To create one: {create}{elsewhere}; or {options}")
 
 # %% ../../notebooks/13_service/01_config.ipynb #11474d9a
 def _here(folder: str | Path) -> Path:
@@ -313,11 +314,11 @@ def read_config(
     # Checked whole, though flags may win: a mistake is found today, and not when the flag is left out.
     settings = _read_file(folder / FILE)
     flags = _renamed({name: value for name, value in flags.items() if value is not None})
-    check_setting_names(flags, "settings that are given")
+    check_setting_names(flags)
     for name, value in flags.items():
         settings[name] = check_value(name, value, option(name))
     if missing := [name for name in ("landing", "lake") if name not in settings]:
-        raise _not_said(missing, folder / FILE)
+        raise _not_set(missing, folder / FILE)
     all_settings = {**DEFAULTS, **settings}
     paths = {name: absolute(all_settings[name], folder) for name in ("lake", "state", "runs")}
     paths["landing"] = _joined(all_settings["landing"], folder)
@@ -339,11 +340,12 @@ def _for_people(settings: Mapping) -> str:
 # %% ../../notebooks/13_service/01_config.ipynb #cell-033
 def write_config(
     folder: str | Path,  # made if missing
+    replace: bool = False,  # an existing file
     **values,  # settings by name; None: not given
 ) -> Path:  # of the file
-    "Write dmscdc.toml, never over an existing one. Raises `ConfigError` before anything is written."
+    "Write dmscdc.toml; an existing one stays, unless it is to be replaced. Raises `ConfigError` before it writes."
     settings = _renamed({name: value for name, value in values.items() if value is not None})
-    check_setting_names(settings, "dmscdc init")
+    check_setting_names(settings)
     named = [name for name in MEANING if name in settings]
     text = _for_people({name: check_value(name, settings[name], "dmscdc init") for name in named})
     file = Path(folder) / FILE
@@ -351,11 +353,11 @@ def write_config(
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         # A second `init` keeps what a person has changed in the file.
-        with file.open("x", encoding="utf-8") as target:
+        with file.open("w" if replace else "x", encoding="utf-8") as target:
             target.write(text)
     except FileExistsError:
-        hint = "change it with an editor, or use flags"
-        raise ConfigError(f"{file} exists already and is not touched: {hint}") from None
+        hint = "Edit it, give flags to a command, or replace it: dmscdc init … --force"
+        raise ConfigError(f"{file} already exists and was left unchanged. {hint}") from None
     return file
 
 # %% ../../notebooks/13_service/01_config.ipynb #ef233df3
@@ -382,4 +384,5 @@ def nearest_config(
         if (home / FILE).is_file():
             _check_whose(home, cwd)
             return read_config(home)
-    raise ConfigError(f"no {FILE} in {cwd} or above, and no demo: {Advice.DEMO()}, or name the folder that has one")
+    words = f"No {FILE} found in {cwd} or above, and no demo. Name the folder that has one, or run the example"
+    raise ConfigError(f"{words}: {Advice.DEMO()}")

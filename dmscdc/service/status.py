@@ -277,8 +277,9 @@ def _unknown(names: list[str], tables: list[TableRef], landing: Landing) -> Unkn
     "The error for unknown table names, with the known ones."
     known_names = ", ".join(map(str, tables[:10]))
     rest_words = f" and {len(tables) - 10:,} more" if len(tables) > 10 else ""
-    # Letter case and quotes around a name with a point are what is mistyped most.
-    plain_names = {str(table).replace('"', "").lower(): str(table) for table in tables}
+    # Letter case, quotes around a name with a point, and its schema are what is mistyped most.
+    plain_names = {table.name.lower(): str(table) for table in tables if "." in table.name}
+    plain_names |= {str(table).replace('"', "").lower(): str(table) for table in tables}
     matches = [plain_names.get(name.replace('"', "").lower()) for name in names]
     hint = "".join(f" Did you mean {match}?" for match in matches if match)
     return UnknownTable(
@@ -474,7 +475,9 @@ def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     "The key that the data suggests, and the next command."
     suggestion = status.suggestion
     if suggestion is None:
-        advice = Advice.PLAN_ONLY if status.state == "waiting" else Advice.PASS_ONLY
+        # Tried unchanged, or else the next pass repeats the refusal.
+        ready = Advice.PASS_RETRY if status.refusal else Advice.PASS_ONLY
+        advice = Advice.PLAN_ONLY if status.state == "waiting" else ready
         return {"suggested": [], "suggestion": status.problem, "command": advice(status.table), "needs": ""}
     proposal = {"suggested": list(suggestion.key), "suggestion": suggestion.words, "command": suggestion.command}
     return {**proposal, "needs": suggestion.sets}

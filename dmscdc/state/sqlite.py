@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StateUnusable
-from ..landing.advice import Advice
+from ..landing.advice import Advice, option
 from ..landing.files import TableRef
 from dmscdc.state.items import (
     ATTRIBUTES,
@@ -284,7 +284,7 @@ class _NoState(State):
         self.address = address
         command = Advice.SET(options="--key COLUMNS")
         self.message = (
-            f"there is no state {address} yet: {command} makes it, unless it lies elsewhere: then give --state"
+            f"State {address} does not exist yet. {command} creates it; if it is elsewhere, give {option('state')}"
         )
 
     def items(self) -> list[TableItem]:

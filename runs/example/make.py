@@ -7,6 +7,7 @@ The picture needs Chromium (Debian: apt-get install chromium); without it everyt
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -51,12 +52,8 @@ def keep(home: Path) -> None:
             old.unlink()
     for run in sorted((home / "runs").rglob("*")):
         if run.suffix in KEPT:
-            text = (
-                run.read_text(encoding="utf-8")
-                .replace(f"{home}/", "")
-                .replace(str(home), "/srv/shop")
-                .replace(f"{socket.gethostname()}:", "host:")
-            )
+            text = run.read_text(encoding="utf-8").replace(f"{home}/", "").replace(f"{socket.gethostname()}:", "host:")
+            text = re.sub(r'<p class="soft">Relative places are below .*?</p>', "", text)
             text = text.replace(started_by(), "ada on shop-1, typed in a terminal")
             kept = HERE / run.relative_to(home / "runs")
             kept.parent.mkdir(parents=True, exist_ok=True)

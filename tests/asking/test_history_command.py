@@ -208,7 +208,7 @@ def test_of_a_table_whose_only_file_cannot_be_read_nothing_is_told(tmp_path):
         and "The files that can be read do not show how the row is now." in done.stdout
         and f"{LOAD} cannot be read" in done.stdout
     )
-    assert f"there is no state sqlite:{tmp_path}/state.db" in done.stdout and not (tmp_path / "state.db").exists()
+    assert f"State sqlite:{tmp_path}/state.db does not exist yet" in done.stdout and not (tmp_path / "state.db").exists()
 
 
 def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from datetime import date
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,8 +14,11 @@ import pytest
 
 import dmscdc
 from dmscdc.analyst import Lake
+from dmscdc.analyst.answer import in_calls
+from dmscdc.analyst.table import time_span
 from dmscdc.capture.writer import write_load
 from dmscdc.errors import BadKey, BadSetting, ConfigError, DmscdcError, LakeDamaged, UnknownTable
+from dmscdc.landing.advice import in_python
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
@@ -117,6 +120,8 @@ def test_a_row_is_named_by_the_values_of_its_key_and_a_table_without_its_schema(
     assert ware.name == "shop.ware" and repr(ware.history(3)) == repr(ware.history(id=3)) != repr(ware.history(5))
     assert repr(ware.blame(3)) == repr(ware.blame(id=3))
     assert len(ware.history("price >= 3")) > len(ware.history(3)), "a text with a sign is a condition"
+    assert repr(ware.history({"id": 3})) == repr(ware.history((3,))) == repr(ware.history(3))
+    assert [name in lake for name in ("ware", "shop.ware", "wares", "shop.wares", 5)] == [True, True, False, False, False]
     with pytest.raises(BadKey, match="the key of a row was expected, id=…"):
         ware.history(3, 4)
     with pytest.raises(UnknownTable, match="there is no table wares here. Did you mean 'ware'"):
@@ -145,6 +150,45 @@ def test_a_commit_that_was_never_made_is_a_mistake_and_no_damage(home):
     for ask in (lambda: ware.as_of(commit=99), lambda: ware.compare(1, 99)):
         with pytest.raises(LookupError, match="shop.ware: there is no commit 99; there are 1 to 2"):
             ask()
+
+
+def test_an_argument_of_another_type_is_named(home):
+    ware = dmscdc.open(home)["ware"]
+    for ask, words in (
+        (lambda: ware.as_of(commit="1"), "commit is a whole number from 0, not '1'"),
+        (lambda: ware.as_of(commit=True), "commit is a whole number from 0, not True"),
+        (lambda: ware.as_of(at=5), "at is a text or a date, not 5"),
+        (lambda: ware.as_of(file=3), "file is a text, not 3"),
+        (lambda: ware.changes(since=5), "since is a text or a date, not 5"),
+        (lambda: ware.rows(where=5), "where is a text or a list of texts, not 5"),
+        (lambda: ware.rows("price > 9"), r"rows\(limit, where\): limit is a whole number from 0, not 'price > 9'"),
+        (lambda: ware.rows(-1), "limit is a whole number from 0, not -1"),
+        (lambda: ware.find(5), r"find\(\*where, \*\*values\): where is a text, not 5"),
+        (lambda: ware.compare(1.5), "before is a whole number from 0 or a text or a date, not 1.5"),
+        (lambda: dmscdc.open(3), "folder is a text or a path, not 3"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            ask()
+    since = datetime.strptime(closed(1)[:15], "%Y%m%d-%H%M%S")
+    assert repr(ware.changes(since)) == repr(ware.changes(since.isoformat())) and len(ware.changes(since)) == 3
+    assert len(ware.changes(since + timedelta(days=1))) == len(ware.changes(date(2999, 1, 1))) == 0
+    assert repr(ware.changes(date(2999, 1, 1))).splitlines()[1].startswith("no rows of when, key")
+
+
+def test_commands_that_a_state_keeps_are_calls_in_python(home):
+    for typed, spoken in (
+        ("Then: dmscdc pass --only shop.ware.", "Then: lake.run_pass('shop.ware')."),
+        ("`dmscdc status` shows it", "`lake.tables()` shows it"),
+        ("dmscdc pass --only shop.ware --retry", "!dmscdc pass --only shop.ware --retry --folder /x"),
+        ("!dmscdc pass --only shop.ware --retry --folder /x", "!dmscdc pass --only shop.ware --retry --folder /x"),
+    ):
+        with in_python(" --folder /x"):
+            assert in_calls(typed) == spoken
+        assert in_calls(typed) == typed
+
+
+def test_a_lag_has_the_fractions_that_the_run_log_has():
+    assert [time_span(lag) for lag in (1.7, None)] == [timedelta(seconds=1.7), None]
 
 
 def test_rows_are_chosen_by_conditions(home):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -16,9 +18,10 @@ from typer.testing import CliRunner
 import dmscdc
 from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
+from dmscdc.cli.questions import lake_notebook
 from dmscdc.errors import BadKey
 from dmscdc.landing.files import TableRef
-from dmscdc.service.config import write_config
+from dmscdc.service.config import read_config, write_config
 from dmscdc.state.registry import open_state
 from world import closed
 
@@ -210,6 +213,26 @@ def test_two_times_of_a_table_differ_in_what_the_source_differed(told):
     assert {(one["id"], one["what"], one["column"]) for one in found} == expected and len(found) == len(expected) > 4
 
 
+def test_every_question_that_the_notebook_of_lab_offers_has_an_answer(told, tmp_path, monkeypatch):
+    home, life = told
+    monkeypatch.setattr("dmscdc.cli.questions._ask_all", lambda path: None)
+    shutil.copytree(home, tmp_path / "lab")
+    path = lake_notebook(read_config(tmp_path / "lab"), "shop.item")
+    asked = [call for cell in json.loads(path.read_text())["cells"] for call in re.findall(r"`(table\..+?\))`", "".join(cell["source"]))]
+    table = dmscdc.open(tmp_path / "lab")["shop.item"]
+    for call in asked:
+        assert len(eval(call, {"table": table})), call
+    moment = next(call for call in asked if "as_of" in call)
+    assert len(eval(moment, {"table": table})) == len(life.states[-1])
+
+
+def test_a_key_may_be_typed_without_its_column(told):
+    home, _ = told
+    for command in ("history", "blame"):
+        said = [CliRunner().invoke(app, [command, "item", key, "--folder", str(home)]) for key in ("id=1", "1", '"id"=1')]
+        assert {one.exit_code for one in said} == {0} and len({one.output for one in said}) == 1, said[1].output
+
+
 def test_what_cannot_be_asked_is_refused_in_words(told):
     home, _ = told
     for words, why in (
@@ -221,6 +244,8 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
         (["blame", "shop.item", "--key", "name=x"], "by its whole key: id="),
         (["changes", "shop.item", "--op", "X"], "I, U or D"),
         (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),
+        (["changes", "shop.item", "--between", "today", "yesterday"], "the period ends before it begins"),
+        (["history", "shop.item", "id=1", "--since", "2018-12-15", "--until", "2018-12-14"], "the period ends before it begins"),
         (["changes", "shop.item", "--top", "rows"], "--top is keys or columns"),
         (["changes", "shop.item", "--column", "size"], "no change carries the column size"),
     ):
@@ -243,6 +268,25 @@ def test_a_row_had_values_that_came_in_different_files_and_never_one_that_its_ty
     found = {line["key"]: (line["has it now"], line["first in"]) for line in asked(tmp_path, "find", "shop.item", "name=Sample", "qty=2")}
     assert found == {"id=1": ("no", f"{closed(1)}.parquet"), "id=2": ("yes", f"{closed(2)}.parquet")}
     assert asked(tmp_path, "find", "shop.item", "qty=99999999999") == []
+
+
+def test_a_name_with_signs_is_taken_whole_in_quotes_and_equal_rows_are_counted(tmp_path):
+    shape = {"id": "int", "a=b": "int", "<b>note</b>": "string", "is `so`": "int"}
+    rows = [(1, 9, None, 1), (2, 8, "x", 1), (2, 8, "x", 1), (3, 9, "y", 2)]
+    write_load(tmp_path / "landing", "shop.item", rows, shape)
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
+    open_state(f"sqlite:{tmp_path}/state.db").put_settings(TableRef("shop", "item"), insert_only=True)
+    for condition, fits in (
+        ('"a=b" = 9', lambda row: row[1] == 9),
+        ("`a=b`>=9", lambda row: row[1] >= 9),
+        ('"<b>note</b>" = null', lambda row: row[2] is None),
+        ("`<b>note</b>`!=x", lambda row: row[2] != "x" and row[2] is not None),
+        ("`is ``so```=2", lambda row: row[3] == 2),
+    ):
+        found = asked(tmp_path, "find", "shop.item", condition)
+        assert len(found) == len({row for row in rows if fits(row)}) > 0, condition
+    (twice,) = asked(tmp_path, "find", "shop.item", '"a=b"=8')
+    assert twice["has it now"] == f"yes, {rows.count(rows[1])} equal rows"
 
 
 def test_what_an_answer_lacks_is_said_beside_it(tmp_path):

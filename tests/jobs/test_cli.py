@@ -41,9 +41,15 @@ def shop(tmp_path, dmscdc):
     return dmscdc
 
 
+def test_tables_may_be_named_without_an_option(shop):
+    assert shop("plan", "product").output == shop("plan", "--only", "product").output != shop("plan", "store").output
+    assert shop("runs", "list", "product").output == shop("runs", "list", "--table", "sampledb.product").output
+
+
 def test_init_never_writes_over_settings(shop):
     done = shop("init", "--landing", "other", "--lake", "lake")
-    assert done.exit_code == 2 and "exists already" in done.output
+    assert done.exit_code == 2 and "already exists" in done.output
+    assert shop("init", "--landing", "other", "--lake", "lake", "--force").exit_code == 0 and 'landing = "other"' in Path("dmscdc.toml").read_text()
 
 
 def test_without_settings_the_error_says_how_to_make_them(dmscdc):

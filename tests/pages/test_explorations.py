@@ -197,7 +197,7 @@ def test_what_the_page_about_clusters_shows_is_kept(run, tmp_path):
 @pytest.mark.parametrize("name", LOOKING)
 def test_an_exploration_without_settings_and_demo_says_so(name, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "no dmscdc.toml in" in str(run(name).error)
+    assert "No dmscdc.toml found in" in str(run(name).error)
 
 
 REQUESTS = {"emr": "AddJobFlowSteps", "emr-serverless": "StartJobRun", "glue": "CreateJob"}  # in the order of the page

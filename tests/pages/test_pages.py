@@ -463,7 +463,7 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
         and "before: null" not in said
         and page.evaluate("document.documentElement.scrollWidth") <= 390
     )
-    assert page.eval_on_selector_all(".cards tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [
+    assert page.eval_on_selector_all(".changes tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))") == [
         [
             "updated",
             "id=7",
@@ -482,8 +482,8 @@ def test_a_report_begins_in_plain_words_shows_changed_rows_as_a_table_and_as_csv
     with page.expect_download() as saved:
         page.click("text=As CSV")
     assert pd.read_csv(saved.value.path(), keep_default_na=False).values.tolist() == [
-        ["updated", "id=7", *cells[0], files[1]["path"], 4, "", "AR_H_USER=ada"],
-        ["updated", "id=7", "price", "", "9.00", files[1]["path"], 4, "", "AR_H_USER=ada"],
+        ["updated", "id=7", *cells[0], files[1]["path"], 4, "by 2018-12-15 10:02:00", "AR_H_USER=ada"],
+        ["updated", "id=7", "price", "", "9.00", files[1]["path"], 4, "by 2018-12-15 10:02:00", "AR_H_USER=ada"],
     ]
     page.click(f"text={ONE} >> nth=0")
     assert page.inner_text("h1") == ONE
@@ -524,7 +524,7 @@ def test_runs_are_listed_by_table_verdict_and_time(runs, tmp_path):
 def test_one_lag_is_a_sentence_and_two_are_a_chart():
     runs = [RunRow(end=f"2018-12-15T10:0{minute}:00Z", lag=42.0) for minute in range(2)]
     one, two = (str(charts.CHARTS["lag"](charts.slots(some, 60), 60)) for some in (runs[:1], runs))
-    assert "42 seconds so far" in one and "<svg" not in one and "<svg" in two
+    assert "42 seconds, as one run reported it" in one and "<svg" not in one and "<svg" in two
 
 
 @pytest.mark.parametrize("name", ["rows", "files"])

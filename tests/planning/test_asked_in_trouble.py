@@ -267,7 +267,7 @@ def test_who_only_asks_makes_no_state_and_no_folder(tmp_path, monkeypatch, words
     code, said = said_by(tmp_path, *words, "--state", f"sqlite:{tmp_path}/nope/x.db")
     assert sorted(tmp_path.rglob("*")) == before
     if words[0] in ("plan", "status", "table", "history") and "--json" not in words:
-        assert said.count(f"there is no state sqlite:{tmp_path}/nope/x.db") == 1, said
+        assert said.count(f"State sqlite:{tmp_path}/nope/x.db does not exist yet") == 1, said
     assert (
         said_by(tmp_path, "table", "set", "shop.item", "--key", "id", "--state", f"sqlite:{tmp_path}/nope/x.db")[0] == 0
         and (tmp_path / "nope/x.db").is_file()

@@ -426,5 +426,5 @@ def test_who_asks_about_a_table_without_a_key_is_told_to_set_one_in_a_line_that_
     table = "my shop.line items"
     write_load(tmp_path / "landing", table, [(1, "a")], SCHEMA)
     code, said = dmscdc(tmp_path, command[0], table, *command[1:])
-    assert code == 2 and f"{table} has no key yet: dmscdc table set" in said, said
-    assert shlex.split(said.partition("no key yet: ")[2])[3] == table, said
+    assert code == 2 and f"{table} has no key yet. Set one: dmscdc table set" in said, said
+    assert shlex.split(said.partition("Set one: ")[2])[3] == table, said

@@ -135,7 +135,7 @@ def test_a_run_whose_lease_passed_on_commits_nothing(w, in_spark):
 @pytest.mark.parametrize(
     "meddle, words",
     [
-        (lambda raw: (raw / f"{closed(1)}.parquet").write_bytes((raw / f"{closed(2)}.parquet").read_bytes()), " → "),
+        (lambda raw: (raw / f"{closed(1)}.parquet").write_bytes((raw / f"{closed(2)}.parquet").read_bytes()), "bytes and has"),
         (lambda raw: os.utime(raw / f"{closed(1)}.parquet", (1e9, 1e9)), "was put again"),
     ],
     ids=["other content", "put again"],
