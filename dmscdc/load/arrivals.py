@@ -314,7 +314,7 @@ def only_load(
         load_number=plan.load_number,
         before=plan.before,
         after=plan.before or Position(),
-        waits="nothing is touched",
+        waits="no changes were made",
         notes=(note, *plan.notes),
         remarks=plan.remarks,
     )

@@ -111,7 +111,7 @@ def test_the_worst_comes_first_and_notes_alone_are_no_reason_to_look(tmp_path):
 
 
 def test_a_damaged_file_is_an_error_by_its_name(tmp_path):
-    [one] = about(said(tmp_path, {LOAD: {"id": [1]}, FIRST: b"PAR1 and no more"}), "not a complete Parquet file (")
+    [one] = about(said(tmp_path, {LOAD: {"id": [1]}, FIRST: b"PAR1 and no more"}), "not a complete Parquet file")
     assert one.severity == "error" and FIRST in one.what and "take it out" in one.mend.lower()
 
 

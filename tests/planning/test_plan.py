@@ -741,7 +741,7 @@ def test_what_arrives_meanwhile_waits_and_does_not_void_the_run():
     "now, words",
     [
         ([load(1, 0)], f"{name(10)} is gone"),
-        ([load(1, 0), change(10, size=9)], "(804 → 9 bytes)"),
+        ([load(1, 0), change(10, size=9)], "had 804 bytes and has 9"),
         ([load(1, 70), change(10)], "LOAD00000001.parquet was put again"),
     ],
 )
