@@ -73,7 +73,7 @@ def test_it_answers_without_java(shop):
     ]
     assert life["steps"][1]["cells"] == [{"column": "name", "old": "Lamp", "new": SLY, "is_known": True}]
     assert life["steps"][2]["put"] == "2018-12-15T10:30:01+00:00" and life["steps"][2]["closed"] == "2018-12-15T09:15:00+00:00"
-    assert life["key"] == {"id": "1", "part": "a"} and life["begins"].startswith("load 1, put 2018-12-15 09:00:00")
+    assert life["key"] == {"id": "1", "part": "a"} and life["begins"].startswith("load 1 (2018-12-15 09:00:00")
 
 
 def test_people_see_steps_file_and_row_what_differed_and_where_the_telling_begins(shop):
@@ -156,13 +156,13 @@ def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_pictur
     (table,) = ("".join(one["text/html"]) for one in data if "<tr" in "".join(one.get("text/html", "")))
     assert table.count("<tr") == 6 and "inserted again" in table and "late, 10:30:01" in table
     assert ["<svg" in "".join(one.get("image/svg+xml", "")) for one in data].count(True) == 1
-    assert "load 1, put 2018-12-15 09:00:00 UTC" in json.dumps(data)
+    assert "load 1 (2018-12-15 09:00:00 UTC)" in json.dumps(data)
 
 
 LAST, MIDDLE, LOAD = "20181215-092000000.parquet", "20181215-091000000.parquet", "LOAD00000001.parquet"
 UNREAD = (  # what is damaged, and of each step what is said: meaning, old name or ? for unknown, new name, life; then where the telling begins and ends
-    (LAST, [("inserted", None, "Lamp", 1), ("updated", "Lamp", "Desk", 1)], "load 1, put 2018-12-15 09:00:00 UTC", MIDDLE),
-    (MIDDLE, [("inserted", None, "Lamp", 1), ("updated", "?", "Sofa", 1)], "load 1, put 2018-12-15 09:00:00 UTC", LAST),
+    (LAST, [("inserted", None, "Lamp", 1), ("updated", "Lamp", "Desk", 1)], "load 1 (2018-12-15 09:00:00 UTC)", MIDDLE),
+    (MIDDLE, [("inserted", None, "Lamp", 1), ("updated", "?", "Sofa", 1)], "load 1 (2018-12-15 09:00:00 UTC)", LAST),
     (LOAD, [("updated", "?", "Desk", 1), ("updated", "Desk", "Sofa", 1)], f"{MIDDLE}; earlier values are unknown", LAST),
 )
 

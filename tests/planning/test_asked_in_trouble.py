@@ -104,7 +104,7 @@ def test_a_history_says_that_the_lake_is_lost_and_somebody_must_look(tmp_path):
             str(tmp_path / "lake"),
         ],
     )
-    assert ask().exit_code == 0 and "The lake holds no commit of this table." in ask().stdout
+    assert ask().exit_code == 0 and "The lake has no commit of this table." in ask().stdout
     load = open_landing(str(tmp_path / "landing")).files(T).load
     open_state(f"sqlite:{tmp_path / 'state.db'}").save_position(T, Position(1, load), 2, 0)
     done, said = ask(), " ".join(ask().stdout.split())

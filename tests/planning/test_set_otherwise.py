@@ -23,7 +23,7 @@ pytestmark = pytest.mark.test
 
 T = TableRef("shop", "t")
 COLUMNS = {"a": "int", "b": "int"}
-RELOAD = "rewrite it: `dmscdc table rewind shop.t --reload`"
+RELOAD = "no changes are applied until you reload: `dmscdc table rewind shop.t --reload`"
 
 
 class House:
@@ -115,12 +115,12 @@ def test_it_is_said_at_once_and_by_plan_pass_and_status_until_a_reload_is_asked_
 
 def test_setting_it_back_ends_it_and_an_empty_table_and_one_never_loaded_may_be_set_as_one_likes(tmp_path):
     house = House(tmp_path / "full", "a", "", load=True)
-    assert "lake was written" in house.set("--key", "b") and "lake was written" not in house.set("--key", "a") and house.row()["verdict"] == "nothing"
+    assert "lake table was written" in house.set("--key", "b") and "lake table was written" not in house.set("--key", "a") and house.row()["verdict"] == "nothing"
     house = House(tmp_path / "empty", "a", "", load=True, rows=0)
-    assert "lake was written" not in house.set("--key", "b") and house.row()["verdict"] == "nothing"
+    assert "lake table was written" not in house.set("--key", "b") and house.row()["verdict"] == "nothing"
     write_load(tmp_path / "full" / "landing", "shop.u", [(1, 1)], COLUMNS)
     done = CliRunner().invoke(app, ["table", "set", "shop.u", "--key", "b", "--folder", str(tmp_path / "full")])
-    assert done.exit_code == 0 and "lake was written" not in done.output
+    assert done.exit_code == 0 and "lake table was written" not in done.output
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_setting_it_back_ends_it_and_an_empty_table_and_one_never_loaded_may_be_
 )
 def test_without_load_files_the_way_is_back_and_it_works_as_written(tmp_path, key, partition, words, back):
     house = House(tmp_path, key, partition, load=False)
-    assert house.set(*words).endswith(f"only a new full load rewrites it; set it back: `dmscdc table set shop.t {back}`")
+    assert house.set(*words).endswith(f"no changes are applied until a new full load, or until you set it back: `dmscdc table set shop.t {back}`")
     row = house.row()
     assert row["verdict"] == "attention" and commands_in(row["words"]) == [f"dmscdc table set shop.t {back}"]
     house.set(*shlex.split(back))
