@@ -115,7 +115,11 @@ def test_it_is_said_at_once_and_by_plan_pass_and_status_until_a_reload_is_asked_
 
 def test_setting_it_back_ends_it_and_an_empty_table_and_one_never_loaded_may_be_set_as_one_likes(tmp_path):
     house = House(tmp_path / "full", "a", "", load=True)
-    assert "lake table was written" in house.set("--key", "b") and "lake table was written" not in house.set("--key", "a") and house.row()["verdict"] == "nothing"
+    assert (
+        "lake table was written" in house.set("--key", "b")
+        and "lake table was written" not in house.set("--key", "a")
+        and house.row()["verdict"] == "nothing"
+    )
     house = House(tmp_path / "empty", "a", "", load=True, rows=0)
     assert "lake table was written" not in house.set("--key", "b") and house.row()["verdict"] == "nothing"
     write_load(tmp_path / "full" / "landing", "shop.u", [(1, 1)], COLUMNS)
