@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeGuard
 
 # %% auto #0
-__all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'Word', 'Verdict', 'steers', 'escaped', 'escaped_json', 'DmscdcError',
-           'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'LandingContradicts', 'AlreadyExists',
-           'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged', 'CommitConflict',
-           'LeftToFormat', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy',
-           'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable', 'BadInstruction',
-           'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
+__all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'LABELS', 'Word', 'Verdict', 'steers', 'escaped', 'escaped_json',
+           'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'LandingContradicts',
+           'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged',
+           'CommitConflict', 'LeftToFormat', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory',
+           'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable',
+           'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
            'RefusedParameters', 'RunStoreError', 'ServerMissing', 'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin',
            'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable',
            'WrongValue', 'errors_page']
@@ -128,6 +128,14 @@ class DmscdcError(Exception):
 def is_expected(error: BaseException) -> TypeGuard[DmscdcError]:
     "Whether a run that this error ends says so in one sentence, without a traceback."
     return isinstance(error, DmscdcError) and error.verdict is not None
+
+# %% ../notebooks/00_errors.ipynb #2f1dc1a6
+LABELS = {  # column of a table that people see -> its head, where the name is one that programs know
+    "words": "message",
+    "next": "next step",
+    "has it now": "current",
+    "put": "file arrived",
+}
 
 # %% ../notebooks/00_errors.ipynb #68fc5885
 # The built-in classes stay beside ours, so that a caller can still write `except ValueError`.

@@ -131,8 +131,8 @@ def damages(op: str | None, first: int = 0) -> Iterator[tuple[str, bytes, list[s
     )
     for column in ("id", "site", "name", "price"):
         yield f"a bit in a page of {column}", in_page(sound, column), [f"column {column} cannot be read, it is damaged"]
-    yield "cut off", sound[: len(sound) // 2], ["a Parquet file was expected"]
-    yield "empty", b"", ["a Parquet file was expected"]
+    yield "cut off", sound[: len(sound) // 2], ["not a complete Parquet file"]
+    yield "empty", b"", ["not a complete Parquet file"]
     yield "a hole in the middle", sound[:600] + bytes(400) + sound[1000:], ["column", "cannot be read, it is damaged"]
     for column, row in (("name", 0), ("name", 149), ("site", 0), ("site", 71)):
         yield f"{column} of row {row} is Latin-1", odd_bytes(rows, column, row), [f"row {row + 1} of", f"column {column} is not UTF-8: b'caf\\xe9'"]

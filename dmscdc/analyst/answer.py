@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import wraps
 from html import escape
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from ..errors import DmscdcError, escaped
+from ..errors import LABELS, DmscdcError, escaped
 from ..landing.advice import Advice, in_python
 from ..runs.log import AS_IT_IS, table_html
 from ..runs.report import COMMAND, duration
@@ -44,6 +44,7 @@ class Answer:
     data: pa.Table | DataFrame
     words: tuple[str, ...] = ()  # sentences about the answer
     links: tuple[str, ...] = ()  # columns of paths that a notebook opens
+    labels: Mapping[str, str] = field(default_factory=dict)  # how some columns are headed where they are shown
 
     @property
     def engine(self) -> str:
@@ -84,8 +85,12 @@ class Answer:
         # Spark computes only the rows that are shown.
         return _collected(self.data.limit(_SHOWN)).to_pylist()
 
+    @property
+    def _heads(self) -> list[str]:
+        return [self.labels.get(name, name) for name in self.columns]
+
     def _no_rows(self) -> str:
-        return f"no rows of {', '.join(self.columns)}" if self.columns else "no rows"
+        return f"no rows of {', '.join(self._heads)}" if self.columns else "no rows"
 
     def _notes(self, shown: int) -> list[str]:
         rows = len(self)
@@ -95,10 +100,10 @@ class Answer:
     def __repr__(self) -> str:
         rows = self._first()
         lines = [[_text(row[name]) for name in self.columns] for row in rows]
-        widths = [max(map(len, column)) for column in zip(self.columns, *lines)]
+        widths = [max(map(len, column)) for column in zip(self._heads, *lines)]
         table = [
             "  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip()
-            for line in ([self.columns, *lines] if rows else [])
+            for line in ([self._heads, *lines] if rows else [])
         ] or [self._no_rows()]
         # A value may contain control characters, which a terminal would obey.
         return "\n".join(map(escaped, [self.title, *table, *self._notes(len(rows))]))
@@ -106,7 +111,8 @@ class Answer:
     def _repr_html_(self) -> str:
         rows = self._first()
         shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
-        table = table_html(shown, _SHOWN) if rows else f"<p>{escape(self._no_rows())}</p>"
+        headed = [dict(zip(self._heads, row.values())) for row in shown]
+        table = table_html(headed, _SHOWN) if rows else f"<p>{escape(self._no_rows())}</p>"
         # `table_html` escapes all markup, so links are put in afterwards.
         for path in filter(None, (row[name] for row in shown for name in self.links)):
             cell = escape(escaped(path))
@@ -215,6 +221,7 @@ def answer_of(
     columns: Iterable[str],  # those that are kept, in their order
     *words: str,
     links: tuple[str, ...] = (),
+    labels: Mapping[str, str] = LABELS,  # none where columns are the source's
 ) -> Answer:
     "Plain rows as an answer; a value that Arrow has no type for becomes text."
     rows, names = list(rows), list(columns)
@@ -227,4 +234,4 @@ def answer_of(
         kept[name] = pa.array(
             values if simple and len(kinds) < 2 else [None if v is None else _text(v) for v in values]
         )
-    return Answer(title, pa.table(kept), words, links)
+    return Answer(title, pa.table(kept), words, links, labels)

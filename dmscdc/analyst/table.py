@@ -266,7 +266,7 @@ class Table:
         second = self.as_of(**position(after)).to_arrow()
         cells = differing_cells(first, second, key)
         ends = ("now" if one is None else one for one in (before, after))
-        return answer_of(f"{self.name}, {' beside '.join(map(str, ends))}", cells, (*key, *DIFFERING))
+        return answer_of(f"{self.name}, {' beside '.join(map(str, ends))}", cells, (*key, *DIFFERING), labels={})
 
     @asked
     def runs(self) -> Answer:

@@ -193,7 +193,7 @@ def quarantine_words(by_path: Mapping[str, Sequence[Any]]) -> str:
     rows = sum(number for number, _ in by_path.values() if number != WHOLE)
     files = len(by_path) - len(whole_files)
     words = [f"{rows:,} row{'s' * (rows != 1)} of {files:,} file{'s' * (files != 1)}"] * bool(files)
-    words += [f"{len(whole_files):,} file{'s' * (len(whole_files) != 1)} that cannot be read"] * bool(whole_files)
+    words += [f"{len(whole_files):,} unreadable file{'s' * (len(whole_files) != 1)}"] * bool(whole_files)
     return " and ".join(words)
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #8a87c67d

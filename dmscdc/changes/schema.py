@@ -566,9 +566,9 @@ def read_footer(
     except Unreadable as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or error.__cause__ is None:
             raise
-        raise Unreadable(
-            f"{path}: a Parquet file was expected, reading its footer failed: {brief(error.__cause__)}. {WAY}"
-        ) from error
+        reason = brief(error.__cause__)
+        reason = "no footer" if "magic bytes not found" in reason else reason
+        raise Unreadable(f"{path}: not a complete Parquet file ({reason}). {WAY}") from error
     schema = _check_types(path, file.schema_arrow)
     meta = file.metadata
     notes = meta.metadata or {}

@@ -72,7 +72,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command(epilog="Example: dmscdc history sampledb.product --key id=1001")(with_config(history))
+app.command(epilog="Example: dmscdc history sampledb.product id=1001")(with_config(history))
 app.command("as-of", epilog="Example: dmscdc as-of sampledb.product --at 2026-01-01T12:00Z")(as_of_command)
 app.command("feed", epilog="Example: dmscdc feed sampledb.product --out parts --cursor cursor.json")(feed_command)
 app.command("scd2", epilog="Example: dmscdc scd2 sampledb.product --ignore last_seen")(scd2_command)
@@ -83,7 +83,7 @@ app.command("reconcile", epilog="Example: dmscdc reconcile sampledb.product --so
 app.command("templates", epilog="Example: dmscdc templates --out infra")(templates_command)
 app.command("changes", epilog="Example: dmscdc changes sampledb.product --op D")(changes_command)
 app.command("find", epilog="Example: dmscdc find sampledb.product name=Sample%")(find_command)
-app.command("blame", epilog="Example: dmscdc blame sampledb.product --key id=1001")(blame_command)
+app.command("blame", epilog="Example: dmscdc blame sampledb.product id=1001")(blame_command)
 app.command("lab", epilog="Example: dmscdc lab sampledb.product")(lab_command)
 app.add_typer(tables, name="table")
 app.add_typer(kept, name="runs")

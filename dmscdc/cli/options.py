@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.models import OptionInfo
 
-from ..errors import DmscdcError, Verdict, escaped, escaped_json
+from ..errors import LABELS, DmscdcError, Verdict, escaped, escaped_json
 from ..runs.log import value_words
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, OLD_NAMES, Config, read_config
@@ -106,7 +106,8 @@ def show_table(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
-        table.add_column(name.replace("_", " "), justify="right" if name in _NUMBERS else "left", overflow="fold")
+        head = LABELS.get(name, name.replace("_", " "))
+        table.add_column(head, justify="right" if name in _NUMBERS else "left", overflow="fold")
     for row in rows:
         table.add_row(*[cell(name, row.get(name)) for name in names])
     (target or console()).print(table)

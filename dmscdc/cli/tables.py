@@ -230,7 +230,7 @@ def of_lake(
         return ""
     # Rows in the lake were written with the old key or partition, so new changes would not fit them.
     words = set_otherwise(item.table, head, item.key, item.partition, has_load, item.op_column)
-    return words and f"Nothing more is applied: {words}"
+    return words[:1].upper() + words[1:]
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #cell-013
 _ACTIVE = "Load it in passes, or skip it"

@@ -49,7 +49,7 @@ class Finding:
 
     def __str__(self) -> str:
         what, why, mend = (" ".join(part.split()).rstrip(".") for part in (self.what, self.why, self.mend))
-        return f"{self.severity} {self.place}: {what}. {why}." + f" Mend: {mend}" * bool(mend)
+        return f"{self.severity} {self.place}: {what}. {why}." + f" Fix: {mend}" * bool(mend)
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #ec454c23
 @dataclass(frozen=True)

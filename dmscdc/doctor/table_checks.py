@@ -153,7 +153,10 @@ def no_sequence(evidence: Evidence) -> Iterator[Finding]:
         )
         yield Finding("warning", evidence.name, what, why, SEQUENCE_RULE)
     else:
-        why = "Only files and rows say the order, and a file that is late or from a second task is not noticed by it"
+        why = (
+            "Order comes from file names and row numbers alone, so a late file, or one from a second task, may go "
+            "unnoticed"
+        )
         yield Finding("note", evidence.name, what, why, SEQUENCE_RULE)
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #c14738ae

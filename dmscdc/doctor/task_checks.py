@@ -290,7 +290,7 @@ def rules(settings: Settings) -> Iterator[Finding]:
             "note",
             settings.place,
             f"no rule adds {STANDARD}",
-            "Only files and rows say the order of changes",
+            "The order of changes comes from file names and row numbers alone",
             SEQUENCE_RULE,
         )
     if not any(rule.get("rule-action") == "add-before-image-columns" for rule in listed):

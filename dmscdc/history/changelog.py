@@ -77,12 +77,12 @@ class Changelog:
     def begins(self) -> str:
         "The earliest position that the files cover, in words."
         if self.load:
-            return f"load {self.number}, put {utc_time(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC"
+            return f"load {self.number} ({utc_time(self.load[0].time):%Y-%m-%d %H:%M:%S} UTC)"
         if self.changes:
             if self.emptied:
-                return f"row {self.emptied[1] + 1:,} of {self.emptied[0]}, which emptied the table"
-            empty = ", when the table was empty" if self.is_whole else "; what was there before is not known"
-            return f"before {self.changes[0].name}{empty}"
+                return f"row {self.emptied[1] + 1:,} of {self.emptied[0]} (TRUNCATE)"
+            before = "the table was empty before it" if self.is_whole else "earlier values are unknown"
+            return f"{self.changes[0].name}; {before}"
         return "nowhere: no file"
 
     @property
@@ -305,6 +305,9 @@ def lost_older(
     return [f"{changelog.table}: {files} {names} had been applied, and {words}: what the others changed is unknown"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-020
+_ONLY_CHANGES = "of the time before it, changes are known, but not rows"
+
+
 def _overwritten(
     table: TableRef,
     number: int,  # of the load that is there
@@ -314,12 +317,11 @@ def _overwritten(
     "A sentence where the present load has overwritten earlier ones, or a TRUNCATE all rows."
     if emptied:
         row = f"row {emptied[1] + 1:,} of {emptied[0]}"
-        notice = "of the rows before it only changes in earlier files are told, and the table holds none of them"
-        return [f"{table}: {row} emptied the table (TRUNCATE); {notice}"]
+        return [f"{table}: {row} emptied the table (TRUNCATE); {_ONLY_CHANGES}"]
     if number < 2 and not before:
         return []
     which = f"load {number}" if number > 1 else "the load"
-    return [f"{table}: {which} has replaced what was there before; of that only changes can be told, not the rows"]
+    return [f"{table}: {which} replaced the table; {_ONLY_CHANGES}"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #9d266c2e
 def _without_unread(
@@ -451,7 +453,7 @@ def upto(
     "The changelog up to and including a change file. Raises `NoPast`, which names the nearest file before it."
     table, begins, changes = changelog.table, changelog.begins, changelog.changes
     if file == "load" and changelog.emptied:
-        raise NoPast(f"{table}: its load was before {begins}, the earliest position that can be told")
+        raise NoPast(f"{table}: its load was before {begins}, the earliest available position")
     if file in ("load", ""):
         return replace(changelog, changes=())
     # Several date folders may have a file of this name; the last of them counts.
@@ -477,7 +479,7 @@ def check_told(
     if load and not all(is_first_put(file) for file in changes if file.path not in changelog.moved):
         start = min(start, changes[0].stamp)
     if until < start:
-        words = f"{until:%Y-%m-%d %H:%M:%S} UTC was before {changelog.begins}, the earliest that can be told"
+        words = f"{until:%Y-%m-%d %H:%M:%S} UTC was before {changelog.begins}, the earliest available position"
         raise NoPast(f"{changelog.table}: {words}")
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #e611ece9

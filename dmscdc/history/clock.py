@@ -127,7 +127,7 @@ class AsOf:
     rows: pa.Table | DataFrame  # the source's columns, _cdc_file, _cdc_row
     position: str  # what it holds, in words
     clock: str  # by which a moment was found; "position" where a file was named
-    begins: str  # the earliest position that can be told
+    begins: str  # the earliest available position
     gaps: tuple[str, ...] = ()  # sentences: what is missing or was not applied
     left_out: Mapping[str, int] | None = None  # rows that could not be applied, by reason
 
@@ -146,7 +146,7 @@ class AsOf:
         "Sentences about the answer: its position, where the files begin, what is missing."
         counts = [not_applied(reason, number) for reason, number in (self.left_out or {}).items()]
         position = f"as of {self.position}, by {self.clock}"
-        return [position, f"earliest that can be told: {self.begins}", *self.gaps, *counts]
+        return [position, f"earliest available: {self.begins}", *self.gaps, *counts]
 
 # %% ../../notebooks/10_history/06_clock.ipynb #fd69e33d
 UNREADABLE = "rows that cannot be read (dmscdc doctor names them)"  # why a row is not applied

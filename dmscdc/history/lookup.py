@@ -58,6 +58,23 @@ _PARSERS = (  # a type, and how its text is read
     (lambda kind: True, str),
 )
 
+# %% ../../notebooks/10_history/02_lookup.ipynb #04488b0c
+_KINDS = (
+    (pa.types.is_integer, "a whole number"),
+    (pa.types.is_floating, "a number"),
+    (pa.types.is_decimal, "a decimal number"),
+    (pa.types.is_timestamp, "a date and time"),
+    (pa.types.is_date, "a date"),
+    (pa.types.is_time, "a time"),
+    (pa.types.is_boolean, "true or false"),
+    (pa.types.is_binary, "a binary value"),
+)
+
+
+def _named(kind: pa.DataType) -> str:
+    "A type in words, with its name in Arrow."
+    return f"{next((words for fits, words in _KINDS if fits(kind)), 'a value of the type')} ({kind})"
+
 # %% ../../notebooks/10_history/02_lookup.ipynb #cell-007
 def typed_scalar(
     value: Any,  # text, or what Python has for it
@@ -70,7 +87,7 @@ def typed_scalar(
         parsed = parse(text if parse is str else text.strip())
     except (ValueError, KeyError, InvalidOperation) as error:
         hint = ": write its bytes in hexadecimal, like 00ff" if parse == bytes.fromhex else ""
-        raise ValueError(f"{value!r} is no {kind}{hint}") from error
+        raise ValueError(f"{value!r} is not {_named(kind)}{hint}") from error
     # A file's times without a zone are UTC.
     if isinstance(parsed, datetime) and not kind.tz:
         parsed = parsed.replace(tzinfo=None)

@@ -507,7 +507,8 @@ def within_span(
     count = sum(map(len, parts)) - len(load) - len(changes) - len(before)
     if not count:
         return changelog
-    words = f"{changelog.table}: {count:,} file{'s' * (count != 1)} of another time were not read"
+    files = "1 file of another time was" if count == 1 else f"{count:,} files of another time were"
+    words = f"{changelog.table}: {files} not read"
     # The values before the first file that is read are then unknown.
     is_cut = since and any((file.stamp or utc_time(file.time)) < since for file in changelog.files)
     is_whole = changelog.is_whole and not is_cut

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
@@ -15,7 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..errors import Verdict
+from ..errors import LABELS, Verdict
 from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
 from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowChange, RowLife
@@ -122,39 +122,52 @@ def life_lines(life: RowLife) -> list[dict[str, Any]]:
     "One dict for each step of a life."
     return [step_line(step) for step in life.steps]
 
+# %% ../../notebooks/10_history/05_row_page.ipynb #68f9ace4
+def _steps(numbers: Sequence[int]) -> str:
+    "Steps by their numbers."
+    return f"step{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
 # %% ../../notebooks/10_history/05_row_page.ipynb #cell-017
 def lake_sentence(audit: RowAudit) -> str:
     "A sentence: the lake's row, and whether it agrees with the files."
     if audit.head is None:
-        return "The lake holds no commit of this table."
+        return "The lake has no commit of this table."
     rows = audit.rows or ()
-    place = f"{rows[0].file} row {(rows[0].row or 0) + 1:,}" if rows else ""
-    lake = f"The lake (commit {audit.head.number})"
-    if audit.rows is None:
-        is_there = f"{lake} was not read"
-    elif not rows:
-        is_there = f"{lake} does not hold the row"
-    elif len(rows) > 1:
-        is_there = f"{lake} holds {len(rows):,} such rows"
-    elif rows[0].op == "D":
-        is_there = f"{lake} holds the row marked as deleted, by {place}"
-    else:
-        is_there = f"{lake} holds the row, from {place}"
-    agree = "agree" if len(rows) > 1 else "agrees"
-    wait = f" Not applied yet: step {', '.join(map(str, audit.waiting))}." if audit.waiting else ""
-    accepted = f" Left out by accept: step {', '.join(map(str, audit.left_out))}." if audit.left_out else ""
+    place = f"row {(rows[0].row or 0) + 1:,} of {rows[0].file}" if rows else ""
+    commit = f"(commit {audit.head.number})"
+    wait = f" Not applied yet: {_steps(audit.waiting)}." if audit.waiting else ""
+    accepted = f" Left out by accept: {_steps(audit.left_out)}." if audit.left_out else ""
+    as_far = ", as far as the lake has applied them" if wait or accepted else ""
+    is_deleted = len(rows) == 1 and rows[0].op == "D"
     if audit.verdict != AGREES:
-        return f"{is_there}; {audit.verdict}: {audit.why}.{wait}{accepted}"
-    as_far = " as far as it has applied them" if wait or accepted else ""
-    return f"{is_there}, which {agree} with the files{as_far}.{wait}{accepted}"
+        is_there = f"has the row, {'marked as deleted by' if is_deleted else 'from'} {place}"
+        if len(rows) > 1:
+            is_there = f"has {len(rows):,} such rows"
+        elif not rows:
+            is_there = "was not read" if audit.rows is None else "does not have the row"
+        fact = f"The lake {commit} {is_there}; {audit.verdict}: {audit.why}."
+    elif not rows:
+        fact = f"The lake {commit} does not have the row, which matches the raw files{as_far}."
+    elif len(rows) > 1:
+        fact = f"The lake's {len(rows):,} such rows {commit} match the raw files{as_far}."
+    else:
+        origin = f"it was marked as deleted by {place}" if is_deleted else f"it came from {place}"
+        fact = f"The lake's row {commit} matches the raw files{as_far}; {origin}."
+    return f"{fact}{wait}{accepted}"
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #31e5174d
 def sentences(audit: RowAudit) -> list[str]:
     "Sentences about the lake, about where the files begin, and about what is not known."
     nothing = [] if audit.life.steps else ["None of the files read names this key."]
     late = [step.number for step in audit.life.steps if step.is_late]
-    words = [f"Put late: step {', '.join(map(str, late))}; it sorts before files that had been there."] if late else []
-    extent = f"History from {audit.life.begins} to {audit.ends}."
+    words = []
+    if late:
+        they_sort = "it sorts" if len(late) == 1 else "they sort"
+        words = [f"Arrived late: {_steps(late)}; {they_sort} before files that had been there."]
+    first, separator, before = audit.life.begins.partition("; ")
+    newest = audit.ends.rpartition("/")[2]
+    to = " only" if newest == first.partition(" (")[0] else f" through {audit.ends}"
+    extent = f"History covers {first}{to}{separator}{before}."
     if not audit.ends:
         extent = "The files that can be read do not show how the row is now."
     return [*nothing, lake_sentence(audit), extent, *words, *audit.life.words]
@@ -311,7 +324,7 @@ def _of_page(audit: RowAudit) -> dict[str, Any]:
     return {
         "key": key_text(audit.life.key),
         "lines": lines,
-        "columns": [name for name in COLUMNS if any(line[name] != "" for line in lines)],
+        "columns": {name: LABELS.get(name, name) for name in COLUMNS if any(line[name] != "" for line in lines)},
         "lake": [{name: value_text(value) for name, value in row.items()} for row in rows],
         "verdict": {AGREES: Verdict.OK, OPEN: Verdict.NOTHING}.get(audit.verdict, Verdict.FAILED),
         "says": sentences(audit),

@@ -133,15 +133,15 @@ def set_otherwise(
     if op_column != head.op_column:
         differing.append(("op-column", (op_column,), (head.op_column,)))
     clauses = [
-        f"its {setting} is set to {','.join(asked_for) or 'none'}, its lake was written "
-        f"{f'with {setting} ' + ','.join(has) if has else f'without a {setting}'}"
+        f"the {setting} is now {','.join(asked_for) or 'none'}, but the lake table was written "
+        f"{'with ' + ','.join(has) if has else 'without one'}"
         for setting, asked_for, has in differing
     ]
-    advice = f"rewrite it: `{Advice.RELOAD(table)}`"
+    advice = f"no changes are applied until you reload: `{Advice.RELOAD(table)}`"
     # A table that began without load files cannot be reloaded from them.
     if not has_load:
         back = " ".join(_as_set(setting, has) for setting, _, has in differing)
-        advice = f"only a new full load rewrites it; set it back: `{Advice.SET(table, back)}`"
+        advice = f"no changes are applied until a new full load, or until you set it back: `{Advice.SET(table, back)}`"
     return f"{'; '.join(clauses)}; {advice}" if differing else ""
 
 # %% ../../notebooks/07_lake/01_table.ipynb #cell-017

@@ -237,7 +237,8 @@ def _work(plan: Plan) -> list[str]:
         words.append(f"{count(len(plan.changes))} ({' to '.join(names)})")
     if plan.late:
         later_files = count(len(plan.reapplied), "later file")
-        words.append(f"{count(len(plan.late), 'late file')}, with {later_files} again for their keys")
+        again = f", with {later_files} again for their keys" if plan.reapplied else ""
+        words.append(f"{count(len(plan.late), 'late file')}{again}")
     if plan.empties:
         words.append(f"the table loses all rows: {plan.empties}")
     if plan.obsolete:
@@ -249,11 +250,14 @@ def describe_plan(plan: Plan) -> str:  # without a line break
     "What a plan will do, in words."
     idle = {
         PlanKind.NOTHING: f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
-        PlanKind.ATTENTION: "a person must look",
+        PlanKind.ATTENTION: "needs attention",
     }
     work = _work(plan) or [idle.get(plan.kind, "only the position moves")]
-    notes = f" ATTENTION: {'. '.join(plan.notes)}." if plan.notes else ""
-    return f"{plan.table}: {'; '.join([*work, *plan.remarks])}.{notes}"
+    sentence = f"{plan.table}: {'; '.join([*work, *plan.remarks])}"
+    if not plan.notes:
+        return f"{sentence}."
+    between = ": " if work == [idle[PlanKind.ATTENTION]] and not plan.remarks else ". Needs attention: "
+    return f"{sentence}{between}{'. '.join(plan.notes)}."
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-045
 def announce(
@@ -310,7 +314,7 @@ def only_load(
         load_number=plan.load_number,
         before=plan.before,
         after=plan.before or Position(),
-        waits="nothing is touched",
+        waits="no changes were made",
         notes=(note, *plan.notes),
         remarks=plan.remarks,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..changes.quarantine import dropped, note_quarantined
+from ..changes.quarantine import WHOLE, dropped, note_quarantined
 from ..landing.advice import Advice
 from ..landing.files import Listing, RawFile, TableRef, change_order
 from dmscdc.landing.load_set import (
@@ -149,17 +149,19 @@ def note_blocked(case: Situation, files: Sequence[RawFile], missing: Sequence[st
 def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     "Applied files that are other ones now; those with quarantined rows were most likely repaired."
     applied_sizes = dict(case.position.window)
-    sizes = ", ".join(
-        f"{file.path} had {applied_sizes[file.path]:,} bytes and has {file.size:,}" for file in files[:10]
-    )
-    if all(file.path in (case.position.quarantined or {}) for file in files):
+    sizes = ", ".join(f"{file.path} ({applied_sizes[file.path]:,} → {file.size:,} bytes)" for file in files[:10])
+    lists = case.position.quarantined or {}
+    if all(file.path in lists for file in files):
+        which = "it was" if len(files) == 1 else "they were"
+        if any(lists[file.path][0] != WHOLE for file in files):
+            which = f"rows of {'it' if len(files) == 1 else 'them'} were"
         return (
-            f"changed after rows of it were quarantined: {sizes}. "
+            f"changed after {which} quarantined: {sizes}. "
             f"`{Advice.QUARANTINE_REPLAY(case.table)}` applies it as it is now; "
             f"{case.command(Advice.ACCEPT)} leaves the table as it is"
         )
     return (
-        f"changed after it was applied: {sizes}. "
+        f"changed after {'it was' if len(files) == 1 else 'they were'} applied: {sizes}. "
         f"{case.command(Advice.REPLAY, file=files[0].path)} applies it as it is now, "
         f"while what only its former rows changed stays; {case.command(Advice.ACCEPT)} leaves the table as it is, "
         "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "

@@ -216,7 +216,10 @@ def quarantine_rows(
         if first_lacking.row is not None:
             where = f"row {first_lacking.row + 1:,} of {where}"
         count_words = quarantine_words(count_quarantined(lacking, name))
-        note = f"{count_words} quarantined: {where}: {first_lacking.reason.rstrip('.')}. All of them: {see}"
+        were = "was" if len(lacking) == 1 else "were"
+        # A reason may begin with the file's path.
+        reason = first_lacking.reason.removeprefix(f"{first_lacking.path}: ").rstrip(".")
+        note = f"{count_words} {were} quarantined: {where}: {reason}. All of them: {see}"
     return replace(position, quarantined=quarantined), note
 
 # %% ../../notebooks/08_load/04_raw_files.ipynb #b1ec6a29

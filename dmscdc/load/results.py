@@ -366,6 +366,16 @@ def message_of(problem: DmscdcError, table: str) -> str:
         return f"{table}: {problem}. Load the table again: {Advice.RELOAD(table)}"
     return str(problem)
 
+# %% ../../notebooks/08_load/03_results.ipynb #4511c4ba
+def _inserted(loads: Sequence[LoadResult]) -> str:
+    "The rows of loads that were committed, in words."
+    counts = row_counts(loads)
+    became = {word: counts[name] for name, word in _BECAME.items() if counts.get(name)}
+    parts = [f"{number:,} {word}" for word, number in list(became.items())[1:]]
+    for word, number in list(became.items())[:1]:
+        parts.insert(0, f"{count(number, 'row')} {word}")
+    return "; ".join([*(load.message for load in loads if load.message), ", ".join(parts) or "no row changed"])
+
 # %% ../../notebooks/08_load/03_results.ipynb #1dac6cb6
 def ended_by(
     problem: DmscdcError,
@@ -382,7 +392,7 @@ def ended_by(
     if loads := [result for result in done if result.has_effect]:
         # The load before the changes has been committed, so the sentence is true of the changes only.
         message = message.replace("othing was applied", "othing of the changes was applied")
-        message = f"{message}. The load before them was: {did(loads)} ({state_words})"
+        message = f"{message}. The load was applied first: {_inserted(loads)} ({state_words})"
     elif table_state:
         expected = done[-1].written.commit.number if done else table_state.number
         # A message must not say that nothing happened where another writer has committed meanwhile.

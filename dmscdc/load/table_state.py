@@ -86,16 +86,16 @@ def lost_since(
         finding = f"stands at commit {head.number}, {Position.from_json(head.position)}"
     if written_format := head is None and _written_as(item, lake, catalog):
         set_back = f"set it back: `{Advice.SET(item.table, f'--format {written_format}')}`"
-        written = f"its format is set to {item.format}, its lake was written as {written_format}. Nothing is touched"
+        written = f"the format is now {item.format}, but the lake table was written as {written_format}"
         return f"{written}; {set_back}; or {_ways_on(item, None)}"
     remembered = f"the state remembers commit {item.commit} ({item.position}), but the lake {lake.location} {finding}"
     asks = "Was the lake moved, emptied or restored, or is --lake another one? Bring the lake back"
-    return f"{remembered}. Nothing is touched. {asks}; or {_ways_on(item, head)}"
+    return f"{remembered}. {asks}; or {_ways_on(item, head)}"
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #cell-008
 def _gone(item: TableItem, lake: LakeTable, head: Commit | None, error: FilesGone | ColumnsGone) -> TableState:
     "A table whose lake lacks files or columns."
-    words = f"{error}. Nothing is touched. Bring it back; or {_ways_on(item, None)}"
+    words = f"{error}. Bring it back; or {_ways_on(item, None)}"
     return TableState(item, lake, head, item.position, (), words)
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #554058e6
@@ -164,7 +164,7 @@ def _untouched(
         load_number=after.load,
         before=before,
         after=after,
-        waits="nothing is touched",
+        waits="no changes were made",
         notes=(*notes, table_state.lost),
     )
 

@@ -316,7 +316,10 @@ def judge(
     table: str = "",  # its name, for what helps
 ) -> tuple[str, str]:  # verdict and words
     "What a comparison proves."
-    left_out = [rule for rule in done.rules if rule.why and rule.name != SEQUENCE]  # that column is no source's
+    left_out = [rule for rule in done.rules if rule.why]
+    # The sequence of changes is in no source; its exclusion alone is not worth a sentence.
+    if all(rule.name == SEQUENCE for rule in left_out):
+        left_out = []
     # Equal means equal in the columns that were compared, so every sentence names the others.
     exclusions = "; ".join(f"column {rule.name} is not compared because {rule.why}" for rule in left_out)
     note = f". {exclusions}" if exclusions else ""

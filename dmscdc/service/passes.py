@@ -478,7 +478,7 @@ def _short_refusal(
     "A repeated refusal in short."
     refusal = status.refusal or {}
     since = f" since {refusal['at'][:16]}Z" if refusal.get("at") else ""
-    words = first_sentence(refusal.get("words", "")).rstrip(".")
+    words = unnamed(first_sentence(refusal.get("words", "")), str(status.table)).rstrip(".")
     return f"{status.table}: refused{since}, {words}. Nothing has changed; `{Advice.STATUS()}` shows it whole"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f

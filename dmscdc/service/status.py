@@ -138,8 +138,7 @@ def refusal_words(
     "The words of the refusal, and that it still holds."
     retry = f"`{Advice.PASS_RETRY(status.table)}`"
     words = (status.refusal or {}).get("words", "").replace(then(str(status.table)), "").rstrip(".")
-    since = "Nothing has changed since; the next pass tries it once a file or setting has"
-    return f"{words}. {since}, and {retry} tries it unchanged"
+    return f"{words}. A pass retries it once a file or setting changes; {retry} tries it unchanged"
 
 # %% ../../notebooks/13_service/03_status.ipynb #7ac13ac3
 def paused_words(

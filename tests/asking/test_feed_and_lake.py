@@ -104,7 +104,7 @@ def dmscdc(lake, tmp_path, monkeypatch):
 
 def test_as_of_shows_writes_and_answers_machines(dmscdc, tmp_path):
     said = dmscdc("as-of", "shop.item", "--file", f"{closed(1)}.parquet")
-    assert "first" in said and "shop.item: 2 rows" in said and "by position" in said and "earliest that can be told: load 1" in said
+    assert "first" in said and "shop.item: 2 rows" in said and "by position" in said and "earliest available: load 1" in said
     told = json.loads(dmscdc("as-of", "shop.item", "--at", "2018-12-15T10:00:02", "--json"))
     assert (told["rows"], told["clock"], told["note"]) == (2, "closing time of the file", "2018-12-15T10:00:02 has no time zone and is taken as UTC")
     assert [row["name"] for row in told["first"]] == ["late", "late"]
@@ -124,7 +124,7 @@ def test_as_of_a_commit_and_wrong_questions(dmscdc, lake):
         (("--file", "20181215-100000000.parquet"), "no change file 20181215-100000000.parquet"),
         (("--commit", "99"), "there is no commit 99"),
         (("--at", "noon"), "a time is written 2026-01-01T12:00Z"),
-        (("--at", "2018-12-14"), "the earliest that can be told"),
+        (("--at", "2018-12-14"), "the earliest available position"),
         (("--time-column", "ts"), "no file carries the column ts"),
     ):
         assert said in " ".join(dmscdc("as-of", "shop.item", *(words or ("--at", "2018-12-15", "--commit", "1")), code=2).split())

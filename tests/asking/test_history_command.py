@@ -73,7 +73,7 @@ def test_it_answers_without_java(shop):
     ]
     assert life["steps"][1]["cells"] == [{"column": "name", "old": "Lamp", "new": SLY, "is_known": True}]
     assert life["steps"][2]["put"] == "2018-12-15T10:30:01+00:00" and life["steps"][2]["closed"] == "2018-12-15T09:15:00+00:00"
-    assert life["key"] == {"id": "1", "part": "a"} and life["begins"].startswith("load 1, put 2018-12-15 09:00:00")
+    assert life["key"] == {"id": "1", "part": "a"} and life["begins"].startswith("load 1 (2018-12-15 09:00:00")
 
 
 def test_people_see_steps_file_and_row_what_differed_and_where_the_telling_begins(shop):
@@ -84,7 +84,7 @@ def test_people_see_steps_file_and_row_what_differed_and_where_the_telling_begin
     steps = [line for line in lines if line[:1].isdigit()]
     assert "20181215-091500000.parquet  1" in steps[2] and "late, 10:30:01" in steps[2] and "→ null" in steps[2]
     assert "name 'null'" in steps[4] and "inserted again" in steps[4]
-    assert any(line.startswith("History from load 1, put 2018-12-15 09:00:00 UTC to 20181215-093000000.parquet") for line in lines)
+    assert any(line.startswith("History covers load 1 (2018-12-15 09:00:00 UTC) through 20181215-093000000.parquet") for line in lines)
 
 
 def test_a_part_of_the_key_finds_several_rows_and_says_so(shop):
@@ -102,7 +102,7 @@ def test_an_unknown_key_is_an_answer(shop):
     "args, words",
     [
         (["shop.item", "--key", "sku=1"], "no file carries sku; they carry id, part, name"),
-        (["shop.item", "--key", "id=x", "--key", "part=a"], "'x' is no int32"),
+        (["shop.item", "--key", "id=x", "--key", "part=a"], "'x' is not a whole number (int32)"),
         (["shop.item", "--key", "id"], "a key is written name=value"),
         (["shop.item", "--key", "id=1", "--key", "id=2"], "each column once"),
         (["shop.item", "--key", "id=1", "--until", "tomorrow"], "not 'tomorrow'"),
@@ -156,14 +156,14 @@ def test_the_exploration_shows_the_life_of_a_row_of_the_shop_as_table_and_pictur
     (table,) = ("".join(one["text/html"]) for one in data if "<tr" in "".join(one.get("text/html", "")))
     assert table.count("<tr") == 6 and "inserted again" in table and "late, 10:30:01" in table
     assert ["<svg" in "".join(one.get("image/svg+xml", "")) for one in data].count(True) == 1
-    assert "load 1, put 2018-12-15 09:00:00 UTC" in json.dumps(data)
+    assert "load 1 (2018-12-15 09:00:00 UTC)" in json.dumps(data)
 
 
 LAST, MIDDLE, LOAD = "20181215-092000000.parquet", "20181215-091000000.parquet", "LOAD00000001.parquet"
 UNREAD = (  # what is damaged, and of each step what is said: meaning, old name or ? for unknown, new name, life; then where the telling begins and ends
-    (LAST, [("inserted", None, "Lamp", 1), ("updated", "Lamp", "Desk", 1)], "load 1, put 2018-12-15 09:00:00 UTC", MIDDLE),
-    (MIDDLE, [("inserted", None, "Lamp", 1), ("updated", "?", "Sofa", 1)], "load 1, put 2018-12-15 09:00:00 UTC", LAST),
-    (LOAD, [("updated", "?", "Desk", 1), ("updated", "Desk", "Sofa", 1)], f"before {MIDDLE}; what was there before is not known", LAST),
+    (LAST, [("inserted", None, "Lamp", 1), ("updated", "Lamp", "Desk", 1)], "load 1 (2018-12-15 09:00:00 UTC)", MIDDLE),
+    (MIDDLE, [("inserted", None, "Lamp", 1), ("updated", "?", "Sofa", 1)], "load 1 (2018-12-15 09:00:00 UTC)", LAST),
+    (LOAD, [("updated", "?", "Desk", 1), ("updated", "Desk", "Sofa", 1)], f"{MIDDLE}; earlier values are unknown", LAST),
 )
 
 
@@ -237,7 +237,7 @@ def test_rows_of_a_table_without_a_key_are_each_beside_their_own_row_of_the_lake
     done, told = ask(), json.loads(ask("--json").stdout)
     assert done.exit_code == 0, done.stdout
     assert "shop.item has no key: each row that the files insert is a row of its own" in " ".join(done.stdout.split())
-    assert "holds 3 such rows, which agree with the files" in " ".join(done.stdout.split())
+    assert "The lake's 3 such rows (commit" in " ".join(done.stdout.split())
     (life,) = told["lives"]
     assert [(step["meant"], step["state"]["name"]) for step in life["steps"]] == [("inserted", "a"), ("inserted", "a"), ("inserted", "c")]
     assert (life["lake"]["verdict"], len(life["lake"]["rows"])) == ("agrees", 3)

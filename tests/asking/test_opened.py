@@ -67,7 +67,7 @@ def test_a_row_s_life_says_each_change_and_its_file(home):
     steps = dmscdc.open(home)["shop.ware"].history(id=3).steps().to_pandas()
     assert list(steps["file"]) == ["LOAD00000001.parquet#1", f"{closed(1)}.parquet"] and list(steps["what"]) == ["inserted", "updated"]
     gone = dmscdc.open(home)["shop.ware"].history(id=4)
-    assert [row["what"] for row in gone.to_arrow().to_pylist()] == ["inserted", "deleted"] and "does not hold the row" in repr(gone)
+    assert [row["what"] for row in gone.to_arrow().to_pylist()] == ["inserted", "deleted"] and "does not have the row" in repr(gone)
 
 
 @pytest.mark.parametrize("most, engine", [(256, "Arrow"), (0, "Spark")])

@@ -238,7 +238,7 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
     for words, why in (
         (["find", "shop.item", "size=1"], "no file carries size"),
         (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"),
-        (["find", "shop.item", "qty>many"], "'many' is no int32"),
+        (["find", "shop.item", "qty>many"], "'many' is not a whole number (int32)"),
         (["find", "shop.item", "qty"], "a condition is written price>=100"),
         (["history", "shop.item"], "shop.item 'price > 100'"),
         (["blame", "shop.item", "--key", "name=x"], "by its whole key: id="),

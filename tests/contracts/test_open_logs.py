@@ -106,7 +106,7 @@ def test_a_table_that_is_set_to_another_format_says_how_it_was_written(tmp_path)
     delta(tmp_path, ("WRITE", note(1), {}))
     item = TableItem(T, ("id",), format="parquet", position=Position(load=1), commit=1)
     words = lost_since(item, open_table("parquet", str(tmp_path), T), None)
-    assert "its format is set to parquet, its lake was written as delta" in words and "dmscdc table set shop.item --format delta" in words
+    assert "the format is now parquet, but the lake table was written as delta" in words and "dmscdc table set shop.item --format delta" in words
 
 
 def test_of_an_iceberg_table_that_was_replaced_the_old_commits_are_still_known(tmp_path):

@@ -54,7 +54,7 @@ def vanished(house: House, name: str, point: list) -> None:
     assert house.ask(wait=going.pid) == "done"
     said = going.said()
     assert said["verdict"] == "failed" and f"{last.name} is gone" in said["words"], said
-    of = " of the changes" if "The load before them was: " in said["words"] else ""
+    of = " of the changes" if "The load was applied first: " in said["words"] else ""
     assert f"Nothing{of} was applied" in said["words"], said
     assert len(committed(world)[1]) - len(before[1]) < house.calm[name]["commit"] - len(before[1])
     (world.root / last.name).rename(last)

@@ -74,7 +74,7 @@ def test_another_name_is_taken_with_the_next_reload(tmp_path, spark):
     done = here.go()
     assert (
         done.verdict == "attention"
-        and "its op-column is set to none, its lake was written with op-column _op" in done.words
+        and "the op-column is now none, but the lake table was written with _op" in done.words
         and "--reload" in done.words
     ), done.words
     assert columns(here) == sorted([*COLUMNS, *OURS["_op"]])

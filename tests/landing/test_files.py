@@ -131,7 +131,7 @@ def test_places_that_contradict_each_other_cost_their_table_its_run_and_no_other
         "--folder",
         str(tmp_path),
     )
-    assert code == 3 and says in said and "shop.other waiting LOAD00000001.parquet: a Parquet file was expected" in said, said
+    assert code == 3 and says in said and "shop.other waiting LOAD00000001.parquet: not a complete Parquet file" in said, said
 
 
 def test_a_place_inside_another_is_said_with_the_command_and_both_are_one_landing(tmp_path):

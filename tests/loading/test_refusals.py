@@ -93,7 +93,7 @@ def test_a_file_that_is_no_parquet_is_named(world):
     (world.raw / f"{BAD}.parquet").write_bytes(b"PAR1 and then nothing")
     before, done = world.table_state(), world.go()
     (world.raw / f"{BAD}.parquet").unlink()
-    assert done.verdict == "refused" and f"{BAD}.parquet: a Parquet file was expected" in done.words and before == world.table_state()
+    assert done.verdict == "refused" and f"{BAD}.parquet: not a complete Parquet file" in done.words and before == world.table_state()
 
 
 def test_the_good_files_of_a_refused_batch_are_applied_when_the_bad_one_is_gone(world):
@@ -141,5 +141,5 @@ def test_a_load_that_was_applied_before_its_changes_were_refused_is_said_too(tmp
     w.load([(1, "a", "1.00"), (2, "a", "2.00")]).changes(1, [("X", 1, "a", "1.50")])
     done = w.go()
     assert (done.verdict, done.commit) == ("refused", 1) and "column Op is 'X'" in done.words
-    assert done.words.endswith(". The load before them was: 1 file, 2 rows read: 2 inserted (commit 1)")
+    assert done.words.endswith(". The load was applied first: 2 rows inserted (commit 1)")
     assert w.go().words.endswith("The lake is as it was (commit 1)")

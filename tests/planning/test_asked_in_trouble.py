@@ -104,7 +104,7 @@ def test_a_history_says_that_the_lake_is_lost_and_somebody_must_look(tmp_path):
             str(tmp_path / "lake"),
         ],
     )
-    assert ask().exit_code == 0 and "The lake holds no commit of this table." in ask().stdout
+    assert ask().exit_code == 0 and "The lake has no commit of this table." in ask().stdout
     load = open_landing(str(tmp_path / "landing")).files(T).load
     open_state(f"sqlite:{tmp_path / 'state.db'}").save_position(T, Position(1, load), 2, 0)
     done, said = ask(), " ".join(ask().stdout.split())
@@ -144,9 +144,9 @@ def said_by(home, *words):
 
 
 CUT = (
-    ("no Parquet", lambda raw: b"no Parquet", "a Parquet file was expected"),
-    ("empty", lambda raw: b"", "a Parquet file was expected"),
-    ("half", lambda raw: raw[: len(raw) // 2], "a Parquet file was expected"),
+    ("no Parquet", lambda raw: b"no Parquet", "not a complete Parquet file"),
+    ("empty", lambda raw: b"", "not a complete Parquet file"),
+    ("half", lambda raw: raw[: len(raw) // 2], "not a complete Parquet file"),
     ("a page", lambda raw: raw[:4] + b"\x07" * 40 + raw[44:], "damaged"),
 )
 
@@ -204,7 +204,7 @@ def test_a_refusal_that_holds_names_one_command_and_that_one_works():
     )
     assert commands_in(refusal_words(recalled)) == ["dmscdc pass --only shop.item --retry"]
     assert refusal_words(recalled).endswith(
-        "damaged. The lake is as it was (never loaded). Nothing has changed since; the next pass tries it once a file or setting has, and `dmscdc pass --only shop.item --retry` tries it unchanged"
+        "damaged. The lake is as it was (never loaded). A pass retries it once a file or setting changes; `dmscdc pass --only shop.item --retry` tries it unchanged"
     )
 
 
@@ -290,7 +290,7 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
     assert (
         code == 3
         and "row 2 has no id" in said
-        and "Nothing has changed since; the next pass tries it once a file or setting has" in said
+        and "A pass retries it once a file or setting changes" in said
         and said.count("dmscdc pass --only shop.item --retry") == 1
     )
     write_load(tmp_path / "landing", "shop.item", [(1,), (2,)], {"id": "int"})

@@ -111,7 +111,7 @@ def test_the_worst_comes_first_and_notes_alone_are_no_reason_to_look(tmp_path):
 
 
 def test_a_damaged_file_is_an_error_by_its_name(tmp_path):
-    [one] = about(said(tmp_path, {LOAD: {"id": [1]}, FIRST: b"PAR1 and no more"}), "expected, reading its footer failed")
+    [one] = about(said(tmp_path, {LOAD: {"id": [1]}, FIRST: b"PAR1 and no more"}), "not a complete Parquet file")
     assert one.severity == "error" and FIRST in one.what and "take it out" in one.mend.lower()
 
 
@@ -774,7 +774,7 @@ def test_a_check_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
 
     monkeypatch.setattr("dmscdc.doctor.diagnosis.TABLE_CHECKS", [odd, *__import__("dmscdc.doctor.table_checks", fromlist=["x"]).TABLE_CHECKS])
     found = said(tmp_path, {LOAD: {"id": [1]}, FIRST: b"PAR1"})
-    assert about(found, "the check odd ended with KeyError") and about(found, "a Parquet file was expected")
+    assert about(found, "the check odd ended with KeyError") and about(found, "not a complete Parquet file")
 
 
 def dmscdc(home: Path, *words: str) -> Any:
@@ -791,7 +791,7 @@ def test_the_command_prints_one_finding_a_line_and_what_they_are_together(tmp_pa
     done = dmscdc(tmp_path)
     *lines, last = done.output.strip().splitlines()
     assert done.exit_code == 3 and last == "1 warning" and len(lines) == 1
-    assert lines[0].startswith("warning shop.item: its key is not known") and lines[0].endswith("Mend: dmscdc table set shop.item --key id")
+    assert lines[0].startswith("warning shop.item: its key is not known") and lines[0].endswith("Fix: dmscdc table set shop.item --key id")
 
 
 def test_the_command_ends_with_0_for_notes_alone(tmp_path):
@@ -880,7 +880,7 @@ def test_what_dms_counts_and_the_landing_does_not_bear_out_is_said(tmp_path, mon
     assert (
         words in said
         and "note task shop: DescribeEndpoints has not answered" in said
-        and "Mend: a policy with dms:DescribeEndpoints" in said
+        and "Fix: a policy with dms:DescribeEndpoints" in said
         and code == 3
     )
 

@@ -446,7 +446,7 @@ def test_a_file_that_changed_after_it_was_applied_is_named_with_both_sizes():
     position = after(load(1, 0), change(10), change(20))
     found = plan([load(1, 0), change(10, size=1001), change(20), change(30)], position)
     assert (found.changes, found.late) == ((change(30),), ())
-    assert f"{name(10)} had 804 bytes and has 1,001" in found.notes[0]
+    assert f"{name(10)} (804 → 1,001 bytes)" in found.notes[0]
 
 
 def test_a_changed_file_is_applied_as_late_by_replay_and_left_by_accept():

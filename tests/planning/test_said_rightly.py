@@ -92,7 +92,7 @@ def test_rows_that_are_not_shown_are_said_with_the_way_to_all(monkeypatch, capsy
 
 
 def test_a_refusal_after_a_load_says_of_which_of_the_two_nothing_was_applied(monkeypatch):
-    monkeypatch.setattr(results, "did", lambda loads: "1 file, 2 rows read: 2 inserted")
+    monkeypatch.setattr(results, "_inserted", lambda loads: "2 rows inserted")
     verdict, words = results.ended_by(
         Refused("shop.t: row 1: no key. 1 row like this in this batch; nothing was applied"),
         "shop.t",
@@ -102,7 +102,7 @@ def test_a_refusal_after_a_load_says_of_which_of_the_two_nothing_was_applied(mon
     )
     assert (verdict, words) == (
         "refused",
-        "shop.t: row 1: no key. 1 row like this in this batch; nothing of the changes was applied. The load before them was: 1 file, 2 rows read: 2 inserted (commit 1)",
+        "shop.t: row 1: no key. 1 row like this in this batch; nothing of the changes was applied. The load was applied first: 2 rows inserted (commit 1)",
     )
 
 

@@ -144,6 +144,6 @@ def test_a_binary_key_is_written_in_hexadecimal(tmp_path):
     open_state(f"sqlite:{tmp_path / 'state.db'}").put_settings(T, key="b")
     write_load(tmp_path / "landing", T, [(b"\x00\xff", "a")], {"b": "binary", "name": "string"})
     code, said = said_by(tmp_path, "history", str(T), "--key", "b=zz")
-    assert code == 2 and "'zz' is no binary: write its bytes in hexadecimal, like 00ff" in said
+    assert code == 2 and "'zz' is not a binary value (binary): write its bytes in hexadecimal, like 00ff" in said
     code, said = said_by(tmp_path, "history", str(T), "--key", "b=00ff")
     assert code == 0 and "inserted" in said, said

@@ -189,7 +189,7 @@ def test_other_keys_and_partitions_wait_for_a_reload(w):
     before, done = w.table_state(), w.idle()
     assert (
         done.verdict == "attention"
-        and "its key is set to id,name, its lake was written with key id; its partition is set to name, its lake was written without a partition; rewrite it: `dmscdc table rewind shop.item --reload`"
+        and "the key is now id,name, but the lake table was written with id; the partition is now name, but the lake table was written without one; no changes are applied until you reload: `dmscdc table rewind shop.item --reload`"
         in done.words
     )
     assert w.table_state() == before

@@ -63,7 +63,7 @@ def test_bad_rows_of_csv_go_aside_and_the_table_goes_on(spark, way, tmp_path):
     found = world.go()
     assert (
         found.verdict == "attention"
-        and f"4 rows of 1 file quarantined: row 1 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
+        and f"4 rows of 1 file were quarantined: row 1 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
     )
     assert world.lake("id, name, price") == [
         (1, "a", Decimal("1.00")),
@@ -166,7 +166,7 @@ def test_rows_of_parquet_without_key_or_operation(spark, way, tmp_path):
 def test_rows_of_a_load_without_a_key(spark, tmp_path, partition):
     world = World(tmp_path, spark, ITEM).set(key="id", bad_rows="aside", partition=partition).load([(1, "a"), (None, "b"), (3, "c")])
     found = world.go()
-    assert found.verdict == "attention" and "1 row of 1 file quarantined: row 2 of LOAD00000001.parquet: key column id is null" in found.words
+    assert found.verdict == "attention" and "1 row of 1 file was quarantined: row 2 of LOAD00000001.parquet: key column id is null" in found.words
     assert world.lake("id, name") == [(1, "a"), (3, "c")] and world.lake_table.head().rows == 2
     assert asked(spark, world) == [(1, "a"), (3, "c")]
     world.changes(1, [("U", 3, "C")])
@@ -202,7 +202,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_waiting(spark, tmp_path, kind
         whole = (world.raw / bad).read_bytes()
         put(world, bad, {"cut": whole[:-20], "empty": b"", "text": b"not a file of DMS" * 9}[kind])
     found = world.go()
-    assert found.verdict == "attention" and "1 file that cannot be read quarantined" in found.words, found.words
+    assert found.verdict == "attention" and "1 unreadable file was quarantined" in found.words, found.words
     (evidence,) = found.not_applied_files  # what an auditor asks about it
     assert (evidence["path"], evidence["bytes"]) == (bad, (world.raw / bad).stat().st_size) and evidence["checksum"]
     assert world.lake("id, name") == [(1, "a"), (2, "B"), (3, "c")] and [row.row for row in aside(world)] == [None]

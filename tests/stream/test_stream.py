@@ -577,7 +577,7 @@ def test_a_table_with_a_past_is_followed_by_the_commands_of_the_page_and_asked_a
         assert job.verdict == "ok" and is_right(), job.words
         changed = next(item for item in dynamo.scan(TableName="customer")["Items"] if "email" in item)
         code, said = typed("history", TABLE, "--key", f"id={changed['id']['S']}", "--key", f"line={changed['line']['N']}")
-        assert code == 0 and "which agrees with the files" in said and "_record_shard shardId-00000000000" in said, said  # to record and shard
+        assert code == 0 and "matches the raw files" in said and "_record_shard shardId-00000000000" in said, said  # to record and shard
         compare = re.search("`dmscdc (reconcile .* --source dynamodb:.*?)`", README)[1].split()
         code, said = typed(*compare)
         assert code == 0 and "equal as of" in said, said
@@ -617,4 +617,4 @@ def test_the_story_of_a_stream_with_a_true_table_of_dynamodb(spark, tmp_path, mo
         Watch(),
         {},
     )
-    assert opened is None and "which agrees with the files" in (tmp_path / "opened.ipynb").read_text()
+    assert opened is None and "matches the raw files" in (tmp_path / "opened.ipynb").read_text()
