@@ -57,7 +57,7 @@ def misfit(row: dict[str, str], package: Path = HERE.parent / "dmscdc") -> str:
     try:
         ast.parse(path.read_text().replace(row["before"], row["after"]))
     except SyntaxError as error:
-        return f"the line after is no Python: {error.msg}"
+        return f"the line after is not Python: {error.msg}"
     there = (HERE.parent / file).exists() and f"def {test.partition('[')[0]}(" in (HERE.parent / file).read_text()
     return "" if there else f"there is no test {row['test']}"
 

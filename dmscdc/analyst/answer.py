@@ -160,6 +160,11 @@ _TAKEN: dict[Any, tuple[Callable[[Any], bool], str]] = {  # by annotation: wheth
 }
 
 
+def _checks(hint: Any) -> list[tuple[Callable[[Any], bool], str]]:  # of `_TAKEN`
+    "What an argument of this annotation may be."
+    return [_TAKEN[kind] for kind in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if kind in _TAKEN]
+
+
 def check_types(
     question: Callable,
     *arguments: Any,
@@ -172,14 +177,16 @@ def check_types(
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         if value is None and type(None) in kinds or not all(kind in (*_TAKEN, type(None)) for kind in kinds):
             continue
-        taken = [_TAKEN[kind] for kind in kinds if kind in _TAKEN]
         is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         for one in value if is_many else (value,):
-            if not any(fits(one) for fits, _ in taken):
+            if not any(fits(one) for fits, _ in _checks(hint)):
                 names = [str(each).split(":")[0] for key, each in signature.parameters.items() if key != "self"]
                 call = f"{question.__name__}({', '.join(names)})"
-                expected = " or ".join(words for _, words in taken)
-                raise TypeError(f"{call}: {name} is {expected}, not {one!r}")
+                expected = " or ".join(words for _, words in _checks(hint))
+                by_name = [key for key, each in signature.parameters.items() if each.kind is each.KEYWORD_ONLY]
+                fitting = [key for key in by_name if any(fits(one) for fits, _ in _checks(hints.get(key)))]
+                meant = "".join(f"; did you mean {key}={one!r}?" for key in fitting[:1])
+                raise TypeError(f"{call}: {name} is {expected}, not {one!r}{meant}")
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #5d01c4d3
 def in_calls(

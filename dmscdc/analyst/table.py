@@ -21,7 +21,7 @@ from ..cli.ask import answer_as_of, in_key_order, lives, lives_where, lost_sente
 from ..cli.options import typed_moment, typed_period
 from ..cli.questions import changes_of, life_of, rows_with
 from ..cli.runs import chosen_runs
-from ..errors import BadKey, UnknownTable
+from ..errors import BadKey, UnknownTable, Verdict
 from ..history.lookup import plain_key
 from dmscdc.history.questions import (
     BLAME,
@@ -148,6 +148,8 @@ class Table:
     def plan(self) -> str:
         "What the next pass would do, in a sentence."
         row = self.status()
+        if row["verdict"] == Verdict.REFUSED:
+            return f"{self.name}: refused: {row['words']}"
         return (
             row["sentence"]
             or f"{self.name}: {row['words'] or row['suggestion'] or row['state']}. Next: {row['command']}"

@@ -71,7 +71,7 @@ def closed_at(
     "The closing time in a name: the reverse of `change_name`. Raises `NotADmsName`, and `ValueError` for a load file."
     stamp = parse_name(name).stamp
     if stamp is None:
-        raise ValueError(f"{name} is no change file")
+        raise ValueError(f"{name} is not a change file")
     return stamp
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #438132b6
@@ -259,7 +259,7 @@ def _column(values: list, kind: pa.DataType, name: str) -> pa.Array:
         try:
             done.append(None if value is None or value is NOT_LOGGED else convert(value))
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise ValueError(f"row {number}, column {name}: {value!r} is no {kind}") from error
+            raise ValueError(f"row {number}, column {name}: {value!r} is not a valid {kind}") from error
     return pa.array(done, kind)
 
 # %% ../../notebooks/03_capture/02_writer.ipynb #1a1dfb37

@@ -61,7 +61,7 @@ def lacks_op(
 # %% ../../notebooks/05_changes/15_corrections.ipynb #cb62bbbc
 def with_op(rows: pa.Table) -> pa.Table:
     "The rows with `Op` I; without it where a row is empty."
-    # An empty row stands for one that could not be read; it is no insert.
+    # An empty row stands for one that could not be read; it is not an insert.
     empty = reduce(pc.and_, [pc.is_null(column) for column in rows.columns])
     return rows.add_column(0, OP, pc.if_else(empty, pa.scalar(None, pa.string()), "I"))
 

@@ -123,7 +123,7 @@ def fit_of(
         # A damaged row or two make no layout impossible.
         if column not in columns and 2 * is_misfit.sum() > len(rows):
             is_possible = False
-        # A column of the source is no change sequence: the definition has a column that a rule adds.
+        # A column of the source is not a change sequence: the definition has a column that a rule adds.
         if column in columns and name and all(is_sequence(value, "", name) for value in values):
             is_possible = False
         has_misfit |= is_misfit

@@ -56,7 +56,7 @@ def _is_like_header(rows: Sequence[Fields]) -> bool:
 
 # %% ../../notebooks/05_changes/13_csv_refusals.ipynb #7c488ad4
 def no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
-    "The error for a file whose first row is no header, as far as anybody has said."
+    "The error for a file whose first row is not a header, as far as anybody has said."
     is_header = _is_like_header(rows)
     definition = f"{Advice.COLUMNS(table, '--ddl FILE')}"
     header = f"{Advice.SET(table, '--csv header=true')}"
@@ -80,7 +80,7 @@ def _first_misfit(layout: Schema, columns: Schema, options: ReadOptions, rows: S
             added = added_misfits(column.name, raw, options, types)
             misfits = added or Misfits(parse_values(raw, column.type)[1], column.type)
             if misfits.mask[0].as_py():
-                return f"row {number}: column {column.name}: {value!r:.60} is no {misfits.expected}"
+                return f"row {number}: column {column.name}: {value!r:.60} is not a valid {misfits.expected}"
     return ""
 
 # %% ../../notebooks/05_changes/13_csv_refusals.ipynb #0bf4916c

@@ -124,7 +124,7 @@ def _note_misfits(
         if place is not None:
             text = (batch.columns[place][row].as_py() or b"").decode("utf-8", "backslashreplace")
             expected = misfits[place].expected
-            fault = "not UTF-8" if expected == "string" else f"no {expected}"
+            fault = "not UTF-8" if expected == "string" else f"not a valid {expected}"
             reason = f"column {reading.layout.columns[place].name}: {printable(unmarked(text), 60)} is {fault}"
         reading.note(number, reason, "")
 

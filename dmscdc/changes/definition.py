@@ -239,7 +239,7 @@ def _pieces(body: str, engine: str) -> list[list[Any]]:  # sqlglot's tokens
     try:
         tokens = tokenize(body, read=_GLOT.get(engine, engine))
     except TokenError as error:
-        raise BadSetting(f"this is no list of columns: {' '.join(body.split()):.80}: {error}") from error
+        raise BadSetting(f"this is not a list of columns: {' '.join(body.split()):.80}: {error}") from error
     pieces: list[list[Any]] = [[]]
     depth = 0
     for token in tokens:

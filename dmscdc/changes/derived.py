@@ -33,7 +33,7 @@ def _day(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_string(values.type):
         return values.cast(pa.date32())
     begin = pc.utf8_slice_codeunits(values, 0, 10)
-    # Where nothing can be computed, as from a text that is no date, the value is null.
+    # Where nothing can be computed, as from a text that is not a date, the value is null.
     begin = pc.if_else(pc.match_substring_regex(begin, _DATE), begin, pa.scalar(None, pa.string()))
     day = pc.strptime(begin, format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
     is_day = pc.equal(pc.strftime(day, "%Y-%m-%d"), begin)  # Arrow takes 30 February for a day in March

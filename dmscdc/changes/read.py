@@ -359,7 +359,11 @@ def _with_runs(rows: DataFrame) -> DataFrame:  # with _cdc_run
 
     line = Window.partitionBy(F.lit(0)).orderBy(NAME, FILE)
     no_move = F.when(F.col(MOVE) == "", F.col(ROW))
-    ends = {_FIRST: F.min(no_move), _LAST: F.max(no_move), _ROWS: F.max(ROW)}  # the first and last row that is no move
+    ends = {
+        _FIRST: F.min(no_move),
+        _LAST: F.max(no_move),
+        _ROWS: F.max(ROW),
+    }  # the first and last row that is not a move
     files = rows.groupBy(NAME, FILE).agg(*[value.alias(name) for name, value in ends.items()])
     closes = F.col(_LAST).isNull() | (F.col(_LAST) < F.col(_ROWS))
     begins = F.col(_FIRST).isNull() | (F.col(_FIRST) > 0)
@@ -410,7 +414,7 @@ def sequence_span(
 ) -> tuple[str, str]:  # earliest and latest, fourteen digits
     "The range of times with which its rows' change sequence may begin."
     stamp = parse_name(name).stamp
-    assert stamp, f"{name} is no change file"
+    assert stamp, f"{name} is not a change file"
     closed = stamp.replace(tzinfo=None)
     earliest = max(closed, datetime.min + _BEHIND) - _BEHIND
     latest = min(closed, datetime.max - _AHEAD) + _AHEAD

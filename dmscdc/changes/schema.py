@@ -709,7 +709,7 @@ def check_column_names(
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #2bcdc492
 def _check_op(table: str, footer: Footer) -> None:
-    "Raise `Refused` for an operation that is no text."
+    "Raise `Refused` for an operation that is not a text."
     for column in footer.schema:
         if column.name == OP and column.type != "string":
             raise Refused(

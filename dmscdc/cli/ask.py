@@ -566,7 +566,8 @@ def as_of_command(
             # An unknown commit is refused before Spark starts.
             question.lake.at(commit)
         spark = lambda format: session(config, out, format=format)
-        wanted = [*(conditions or ()), *(where or ())]
+        named, others = key_or_conditions(config, table, conditions or ())
+        wanted = [*named, *others, *(where or ())]
         answer = answer_as_of(config, question, when, file, commit, time_column, spark, wanted)
         _show_answer(question, answer, out, note, json)
 

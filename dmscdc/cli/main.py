@@ -343,6 +343,7 @@ def _named(status: TableStatus, config: Config) -> list[dict[str, Any]]:  # see 
 @with_config
 def status(
     config: Config,
+    only: Only = None,
     json: Json = False,
 ) -> None:
     """Show every table with its key, rows, position, lag, verdict, and what it waits for.
@@ -352,7 +353,7 @@ def status(
 
     unread: list[str] = []
     unplanned: list[str] = []
-    statuses = read_statuses(config, on_problem=unread.append, on_notice=unplanned.append)
+    statuses = read_statuses(config, only or (), on_problem=unread.append, on_notice=unplanned.append)
     rows = [with_last_verdict(status_row(status)) for status in statuses]
     if json:
         show_json([{**row, "not_applied": _named(status, config)} for row, status in zip(rows, statuses)])

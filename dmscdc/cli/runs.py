@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from .options import Json, show_json, show_line, show_table, typed_moment, with_config
-from ..errors import ENDS, BadSetting, LandingEmpty
+from ..errors import ENDS, BadSetting, LandingEmpty, UnknownTable
 from ..runs.log import LoggedRun, RunLog, records
 from ..runs.pages import write_front_page
 from ..runs.report import duration, report_html
@@ -83,9 +84,11 @@ def runs_list(
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-014
 def find_run(
     config: Config,
-    id: str,  # of a run, or its beginning
+    id: str,  # of a run, or its beginning; or a table, whose newest run is meant
 ) -> LoggedRun:
-    "A run of the run log, by its id or the beginning of it."
+    "A run of the run log that has a report. Raises `BadSetting`."
+    from dmscdc.service.status import full_name
+
     for run in RunLog(config.runs).newest_first() if id else ():
         if not str(run.run).startswith(id):
             continue
@@ -94,12 +97,17 @@ def find_run(
         # A pass has a line in the run log, but no notebook.
         if run.job == "pass":
             raise BadSetting(f"{run.run} is a pass, which keeps no report; its runs do: dmscdc runs list")
+    with suppress(UnknownTable, LandingEmpty):
+        table = full_name(config, id) if id else ""
+        for run in chosen_runs(config, table, None, None):
+            if run.notebook:
+                return run
     raise BadSetting(
         f"no run {id or repr(id)} in {config.runs}: dmscdc runs list, of one table: dmscdc runs list TABLE"
     )
 
 # %% ../../notebooks/17_cli/04_runs.ipynb #cell-016
-_RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning")]
+_RunId = Annotated[str, typer.Argument(help="A run's id, or its beginning; or a table, for its newest run")]
 
 
 @kept.command("show", epilog="Example: dmscdc runs show 3f2a")
@@ -145,7 +153,7 @@ def _known_tables(
 @with_config
 def runs_html(
     config: Config,
-    id: Optional[str] = typer.Argument(None, help="A run's id, or its beginning; default: all pages"),
+    id: Optional[str] = typer.Argument(None, help="A run's id, its beginning, or a table; default: all pages"),
     reports: bool = typer.Option(False, "--reports", help="Also make the pages of all runs again"),
 ) -> None:
     "Make a run's page again from its notebook, or the front page and the tables' pages from the run log."

@@ -103,11 +103,11 @@ def _is_text(kind: pa.DataType) -> bool:
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #42cf2c2d
 def _stamps(sample: Sample, name: str) -> list[str]:
-    "The times in a column of text; none where a value is no time."
+    "The times in a column of text; none where a value is not a time."
     if name not in sample.names or not _is_text(sample.rows[name].type):
         return []
     values = [value for value in sample.rows[name].to_pylist() if value is not None]
-    # One value that is no time shows that the column is another one.
+    # One value that is not a time shows that the column is another one.
     return values if all(map(_STAMP.fullmatch, values)) else []
 
 # %% ../../notebooks/14_doctor/02_table_checks.ipynb #12ef7a89

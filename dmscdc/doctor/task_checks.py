@@ -52,7 +52,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 # %% ../../notebooks/14_doctor/04_task_checks.ipynb #3482ac5c
 def _object(text: Any, where: str) -> Any:
-    "JSON in a text, or what is no text. Raises `BadSetting`."
+    "JSON in a text, or what is not a text. Raises `BadSetting`."
     try:
         return json.loads(text) if isinstance(text, str) else text
     except json.JSONDecodeError as error:

@@ -114,7 +114,7 @@ def committed_at(
             seconds, _, fraction = stamp.partition(".")
             return utc(datetime.fromisoformat(f"{seconds}.{fraction[:6]:0<6}"))
     with suppress(ValueError):
-        # Where the text is no time, the sequence has one, to a hundredth of a second.
+        # Where the text is not a time, the sequence has one, to a hundredth of a second.
         if is_sequence(sequence, clock.sequence, name):
             return utc(datetime.strptime(digits_of(sequence)[:16] + "0000", "%Y%m%d%H%M%S%f"))
     return None

@@ -61,7 +61,7 @@ def read_cursor(
     except FileNotFoundError:
         return Cursor(str(table))
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{url} is no cursor of dmscdc feed ({error!r}); name another file with --cursor") from None
+        raise ValueError(f"{url} is not a cursor of dmscdc feed ({error!r}); name another file with --cursor") from None
     if cursor.table != str(table):
         raise ValueError(f"{url} is the cursor of {cursor.table}, not of {table}; name another file with --cursor")
     return cursor

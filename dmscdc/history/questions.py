@@ -214,7 +214,7 @@ def matches(
     rows: pa.Table,
     condition: Condition,
 ) -> pa.ChunkedArray:  # of bool, without nulls
-    "For each row whether it fits. Raises `ValueError` for a text that is no value of the column."
+    "For each row whether it fits. Raises `ValueError` for a text that is not a value of the column."
     column, is_negated = rows[condition.column], condition.sign == "!="
     if condition.value is None:
         return column.is_valid() if is_negated else column.is_null()
@@ -231,7 +231,7 @@ def matches(
 
 # %% ../../notebooks/10_history/15_questions.ipynb #bf49fcc7
 def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
-    "For each row of a Spark DataFrame, whether it fits. Raises `ValueError` for a text that is no value of the column."
+    "For each row of a Spark DataFrame, whether it fits. Raises `ValueError` for a text that is not a value of the column."
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -310,7 +310,7 @@ def _found_without_key(
 ) -> list[FoundRow]:  # one for all rows with equal values
     "The rows that once came: by an insert, or by an update that takes one equal row."
     images, telling = equal_images(changelog, files)
-    # What the task adds to a change is no value of the row.
+    # What the task adds to a change is not a value of the row.
     added = added_column(files.schema, changelog.position.sequence if changelog.position else "")
     own_names = {*images.values(), *added}
     names = [column.name for column in files.schema if column.name not in own_names]

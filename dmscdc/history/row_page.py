@@ -103,12 +103,15 @@ def step_line(step: RowChange) -> dict[str, Any]:
     "One step as a dict of texts and numbers, by the columns that tables show."
     committed = _later(step, utc(datetime.fromisoformat(step.known.at))) if step.known else ""
     before = f" (quarantined in commit {step.known.quarantined_in})" if step.known and step.known.quarantined_in else ""
-    arrived = _later(step, step.put)
+    time, kind = when(step)
+    # One time is not shown twice.
+    is_same = time and step.put and abs(step.put - time).total_seconds() < 1
+    arrived = "" if is_same else _later(step, step.put)
     return {
         "step": step.number,
         "life": f"{step.life}, before the load" if step.before else step.life,
-        "when": _clock(when(step)[0]),
-        "time of": when(step)[1],
+        "when": _clock(time),
+        "time of": kind,
         "what": step.meant,
         "changes": "; ".join(_changes_of(step)),
         "file": step.file,

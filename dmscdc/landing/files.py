@@ -263,7 +263,7 @@ def classify(
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-041
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    "The entries of a folder by name; none if it is no folder or is gone."
+    "The entries of a folder by name; none if it is not a folder or is gone."
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -303,7 +303,7 @@ def _walk(
     root: str,  # of the landing
     below: str = "",
 ) -> Iterator[RawFile]:
-    "Every file below a folder; links to folders are not followed. Marks what has a DMS name but is no plain file."
+    "Every file below a folder; links to folders are not followed. Marks what has a DMS name but is not a plain file."
     for entry in _entries(folder):
         if _leads_out(entry, root):
             yield RawFile(f"{below}{entry.name}{_LINK}", 0, 0.0)
@@ -433,7 +433,7 @@ class Landing(Protocol):
 class LandingPlace(Landing, Protocol):
     "One folder or bucket."
 
-    deep: list[str]  # a file of DMS of each folder that is no table, but has some too deep
+    deep: list[str]  # a file of DMS of each folder that is not a table, but has some too deep
     listings: int  # of tables until now
 
     def transactions(self, folder: str, after: str = "") -> list[RawFile]:
@@ -443,7 +443,7 @@ class LandingPlace(Landing, Protocol):
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
     """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
-    `deep`: a file of DMS of each folder that is no table, but has some too deep; `odd`: folders no pass looks into."""
+    `deep`: a file of DMS of each folder that is not a table, but has some too deep; `odd`: folders no pass looks into."""
 
     def __init__(
         self,
@@ -462,7 +462,7 @@ class FolderLanding:
         self,
         known_tables: Iterable[TableRef] = (),  # they had files once: not checked again
     ) -> list[TableRef]:  # by name
-        "Tables with at least one DMS file. Stops at a table's first such file, so it is no full listing."
+        "Tables with at least one DMS file. Stops at a table's first such file, so it is not a full listing."
         known_tables, root, self.unread = set(known_tables), str(self.root), {}
         # Tables were loaded from here once: a landing that is gone is trouble, an empty new one is not.
         if known_tables and not self.root.is_dir():
@@ -509,7 +509,7 @@ class FolderLanding:
 
     def describe_empty(self) -> str:
         "One sentence for `LandingEmpty`."
-        state = "" if self.root.is_dir() else "does not exist" if not self.root.exists() else "is no folder"
+        state = "" if self.root.is_dir() else "does not exist" if not self.root.exists() else "is not a folder"
         return describe_empty(str(self.root), (file.path for file in _walk(str(self.root), str(self.root))), state)
 
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-045

@@ -362,7 +362,7 @@ def ways_out(
     "The commands for a load in doubt, with what each does."
     newest_applied = case.before.last if case.before else ""
     early = forced_cutoff(case.listing.load, case.files, newest_applied).obsolete
-    until = "finds none from before it"
+    until = "leaves out no change file"
     if early:
         until = f"leaves out the {count(len(early))} up to {early[-1].path}"
     supersede, keep = (case.command(advice) for advice in (Advice.RELOAD_SUPERSEDE, Advice.RELOAD_KEEP))

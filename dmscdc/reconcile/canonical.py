@@ -374,7 +374,7 @@ def of_sqlite(
         return PYTHON[form](value, digits)
     except (ValueError, TypeError, ArithmeticError, AttributeError):
         # No lake value has this text: it shows as a difference, and does not end the comparison.
-        return f"{value!r} is no {form}"
+        return f"{value!r} is not a valid {form}"
 
 # %% ../../notebooks/12_reconcile/01_canonical.ipynb #8a36a75f
 def number_of(

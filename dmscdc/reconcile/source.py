@@ -277,7 +277,7 @@ def snapshot(
     "A snapshot of a source. Raises `SourceUnreachable`, whose message holds no secret."
     open = begun = None
     if url.drivername == "dynamodb":
-        begun = clock()  # a scan is no snapshot: what it shows may be as old as its start
+        begun = clock()  # a scan is not a snapshot: what it shows may be as old as its start
         open = lambda: _open_scan(url.database or name, name, columns or {})
     engine = _open_engine(url, open)
     with _without_secret(url):

@@ -86,7 +86,9 @@ def _row_html(row: list[str], tag: str) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-015
-AS_IT_IS = "mathjax_ignore tex2jax_ignore"  # a name between two $ is no formula, which could be drawn over other rows
+AS_IT_IS = (
+    "mathjax_ignore tex2jax_ignore"  # a name between two $ is not a formula, which could be drawn over other rows
+)
 
 
 def table_html(

@@ -249,7 +249,7 @@ def _read_file(file: Path) -> dict:
         expected = "a text file with the settings was expected"
         raise ConfigError(f"{file} cannot be read ({error.strerror}): {expected}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is no TOML: {error}") from error
+        raise ConfigError(f"{file} is not TOML: {error}") from error
     settings = _renamed(settings)
     check_setting_names(settings, f" in {file.name}")
     return {name: check_value(name, value, file.name) for name, value in settings.items()}

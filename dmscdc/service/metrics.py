@@ -103,7 +103,7 @@ def with_metrics(
         numbers = {name: number for name, number in numbers.items() if number > FLOORS.get(name, math.inf)}
     if not numbers:
         return dict(line)
-    # The run's id is no dimension: it would make a new metric, and a bill, for every run.
+    # The run's id is not a dimension: it would make a new metric, and a bill, for every run.
     names = {name: as_dimension(line[name]) for name in DIMENSIONS if line.get(name)}
     metrics = [{"Name": name, "Unit": UNITS[name]} for name in numbers]
     directive = {"Namespace": _NAMESPACE, "Dimensions": [list(names)], "Metrics": metrics}

@@ -59,7 +59,7 @@ def next_tick(
         return next(CronSim(cron, after))
     except (CronSimError, StopIteration):
         fields = 'it takes minute hour day month weekday, like "0 * * * *" for every hour'
-        raise BadSchedule(f"{cron!r} is no timetable: {fields}") from None
+        raise BadSchedule(f"{cron!r} is not a timetable: {fields}") from None
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #cell-010
 def ticks_between(

@@ -477,7 +477,8 @@ def _suggestion_fields(status: TableStatus) -> dict[str, Any]:
     if suggestion is None:
         # Tried unchanged, or else the next pass repeats the refusal.
         ready = Advice.PASS_RETRY if status.refusal else Advice.PASS_ONLY
-        advice = Advice.PLAN_ONLY if status.state == "waiting" else ready
+        is_for_a_person = status.plan is not None and status.plan.kind == PlanKind.ATTENTION
+        advice = Advice.PLAN_ONLY if status.state == "waiting" or is_for_a_person else ready
         return {"suggested": [], "suggestion": status.problem, "command": advice(status.table), "needs": ""}
     proposal = {"suggested": list(suggestion.key), "suggestion": suggestion.words, "command": suggestion.command}
     return {**proposal, "needs": suggestion.sets}

@@ -51,7 +51,7 @@ def connect_client(
     url: str,  # of a server
     session_id: str,  # a session there, which may not exist yet
 ) -> SparkConnectClient:  # it gives up after some seconds
-    "The bare client of a session: it can interrupt and query, but is no Spark session of this process."
+    "The bare client of a session: it can interrupt and query, but is not a Spark session of this process."
     from pyspark.sql.connect.client import SparkConnectClient
 
     return SparkConnectClient(session_url(url, session_id), retry_policy={"max_retries": 4})

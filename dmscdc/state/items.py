@@ -213,7 +213,7 @@ def by_hand(
     # In the old solution a person sets the date back to load a table again.
     if date < own_progress["LastFullLoadDate"]:
         return {"kind": Instruct.RELOAD, "changes": Reload.KEEP, "commit": item.commit}
-    # A later file is no instruction: to skip files would silently lose their changes.
+    # A later file is not an instruction: to skip files would silently lose their changes.
     if change_order(last_change) < change_order(item.position.last):
         return {"kind": Instruct.REWIND, "after": last_change, "commit": item.commit}
     return None

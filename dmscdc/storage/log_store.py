@@ -178,7 +178,7 @@ class LogStore:
         path = Path(self.path(name))
         return (path / "entry" if path.is_dir() else path).read_bytes()
 
-    def delete(self, name: str) -> None:  # a missing file is no error
+    def delete(self, name: str) -> None:  # a missing file is not an error
         Path(self.path(name)).unlink(missing_ok=True)
 
     def copy(self, source: str, target: str) -> bool:

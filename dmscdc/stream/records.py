@@ -116,7 +116,7 @@ def _of_dynamodb(record: Mapping[str, Any], number: str, text: str) -> Change:
     if not keys:
         raise ValueError(f"its key is {keys!r}")
     if not isinstance(old_image, dict):
-        raise ValueError("its old image is no item")
+        raise ValueError("its old image is not an item")
     if odd := [name for name, typed in keys.items() if next(iter(typed)) not in ("S", "N", "B")]:
         raise ValueError(f"its key has {odd[0]} as {str(keys[odd[0]])[:50]}; a key is a text, a number or bytes")
     # Keys are compared as texts, so one number has one text.
@@ -165,7 +165,7 @@ _FITS: dict[str, Callable[[Any], Any]] = {
 
 # %% ../../notebooks/15_stream/01_records.ipynb #4302f56b
 def _check(name: str, typed: Any, depth: int = 0) -> None:
-    "Raise `ValueError` for what is no attribute."
+    "Raise `ValueError` for what is not an attribute."
     # What came another way through somebody's program may be anything.
     if type(typed) is not dict or len(typed) != 1:
         raise ValueError(f"the attribute {name} is {str(typed)[:50]!r}, without a type")
@@ -182,7 +182,7 @@ def _check(name: str, typed: Any, depth: int = 0) -> None:
 
 # %% ../../notebooks/15_stream/01_records.ipynb #7e44e7b8
 def check_item(item: Any) -> None:
-    "Raise `ValueError` for what is no item."
+    "Raise `ValueError` for what is not an item."
     if not isinstance(item, dict):
         raise ValueError(f"the item is {str(item)[:50]!r}")
     for name, typed in item.items():
@@ -240,7 +240,7 @@ def change_from(
             change = _of_dms(json.loads(text, parse_int=Decimal, parse_float=Decimal), number, key)
         else:
             change = _of_dynamodb(parsed, number, text)
-        if "\\ud" in text or "\\uD" in text:  # half a pair is no character, and no file could hold it
+        if "\\ud" in text or "\\uD" in text:  # half a pair is not a character, and no file could hold it
             json.dumps(parsed, ensure_ascii=False).encode()
         change.about.update(shard=shard, sequenceNumber=number)
         return change

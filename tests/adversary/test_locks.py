@@ -117,7 +117,7 @@ def test_strange_names_stay_names_in_every_command_that_is_printed(home):
         put(home / "landing" / name / "t"), put(home / "landing" / "shop" / name)
     for line in typed(home, "plan").splitlines():
         for command in re.findall(r"Next: dmscdc table set (.+) --key id$", line):
-            done = os.popen(f"printf '%s\\n' {command}").read()  # what a shell makes of it: one word, which is no option
+            done = os.popen(f"printf '%s\\n' {command}").read()  # what a shell makes of it: one word, which is not an option
             assert done.count("\n") == 1 and not done.startswith("-"), command
             assert f"{TableRef.parse(done[:-1])}\n" == done
 

@@ -186,7 +186,7 @@ def test_a_sequence_that_every_change_carries_decides_and_one_that_is_missing_on
     assert names() == ["load", "earlier", "later"]
     steps = row_lives(landing.past(), [{"id": 1}])[0].steps
     assert [step.commit for step in steps] == [None, NINE, NINE]
-    assert [[cell.column for cell in step.cells] for step in steps[1:]] == [["name"], ["name"]], "the sequence itself is no difference"
+    assert [[cell.column for cell in step.cells] for step in steps[1:]] == [["name"], ["name"]], "the sequence itself is not a difference"
     landing.change(3, ("U", 1, "a", "last", None), settings=settings, sequences=[""])
     assert names() == ["load", "later", "earlier", "last"]
 

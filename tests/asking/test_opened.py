@@ -161,7 +161,7 @@ def test_an_argument_of_another_type_is_named(home):
         (lambda: ware.as_of(file=3), "file is a text, not 3"),
         (lambda: ware.changes(since=5), "since is a text or a date, not 5"),
         (lambda: ware.rows(where=5), "where is a text or a list of texts, not 5"),
-        (lambda: ware.rows("price > 9"), r"rows\(limit, where\): limit is a whole number from 0, not 'price > 9'"),
+        (lambda: ware.rows("price > 9"), r"rows\(limit, where\): limit is a whole number from 0, not 'price > 9'; did you mean where='price > 9'"),
         (lambda: ware.rows(-1), "limit is a whole number from 0, not -1"),
         (lambda: ware.find(5), r"find\(\*where, \*\*values\): where is a text, not 5"),
         (lambda: ware.compare(1.5), "before is a whole number from 0 or a text or a date, not 1.5"),

@@ -228,9 +228,10 @@ def test_every_question_that_the_notebook_of_lab_offers_has_an_answer(told, tmp_
 
 def test_a_key_may_be_typed_without_its_column(told):
     home, _ = told
-    for command in ("history", "blame"):
+    for command in ("history", "blame", "as-of"):
         said = [CliRunner().invoke(app, [command, "item", key, "--folder", str(home)]) for key in ("id=1", "1", '"id"=1')]
         assert {one.exit_code for one in said} == {0} and len({one.output for one in said}) == 1, said[1].output
+    assert [row["id"] for row in asked(home, "as-of", "item", "1")["first"]] == ["1"]
 
 
 def test_what_cannot_be_asked_is_refused_in_words(told):

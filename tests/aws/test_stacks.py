@@ -273,7 +273,7 @@ def test_the_stacks_are_made_used_by_the_commands_of_their_jobs_and_deleted(clou
     for command in ("doctor", "status"):
         assert f"\ndmscdc {command}\n" in PAGE and typed(command, code=3)  # both ask for keys
     said = as_glue(environment, code, out["JobName"])
-    assert "3 tables: 3 attention" in said, said  # tables are there, and want a key; the alarm tells it, the job is no failure
+    assert "3 tables: 3 attention" in said, said  # tables are there, and want a key; the alarm tells it, the job is not a failure
     for table in ("product", "productorder", "store"):
         typed("table", "set", f"sampledb.{table}", "--key", "id")
     assert "3 tables: 3 ok" in as_glue(environment, code, out["JobName"], "--quiet-period", "0")

@@ -61,7 +61,7 @@ def python(source: str) -> ast.Module:
 
 
 def imported(source: str) -> set[str]:
-    "Modules of dmscdc that a cell imports, or whatever it takes from a package that is no module."
+    "Modules of dmscdc that a cell imports, or whatever it takes from a package that is not a module."
     nodes = list(ast.walk(python(source)))
     found = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     for node in nodes:

@@ -12,7 +12,7 @@ def test_a_row_that_fits_no_more_is_said():
     assert mutants.misfit({**row, "before": "no such line"}) == f"the line stands 0 times in {row['module']}"
     assert mutants.misfit({**row, "module": "nowhere"}) == "there is no module nowhere"
     assert mutants.misfit({**row, "test": "tests/world.py::test_nothing"}) == "there is no test tests/world.py::test_nothing"
-    assert mutants.misfit({**row, "after": "return )"}) == "the line after is no Python: unmatched ')'"
+    assert mutants.misfit({**row, "after": "return )"}) == "the line after is not Python: unmatched ')'"
 
 
 def test_every_line_of_the_table_is_a_row_that_can_be_tried():

@@ -43,6 +43,7 @@ def shop(tmp_path, dmscdc):
 
 def test_tables_may_be_named_without_an_option(shop):
     assert shop("plan", "product").output == shop("plan", "--only", "product").output != shop("plan", "store").output
+    assert shop("status", "product").output == shop("status", "--only", "sampledb.product").output != shop("status").output
     assert shop("runs", "list", "product").output == shop("runs", "list", "--table", "sampledb.product").output
 
 

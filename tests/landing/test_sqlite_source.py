@@ -378,7 +378,7 @@ def test_a_value_of_a_wrong_type_ends_a_capture_in_words_after_the_rest_was_writ
         "INSERT INTO item (a, b, price) VALUES (1, 'x', 5), (2, 'y', 'cheap')",
     )
     told = []
-    with pytest.raises(WrongValue, match=r"^sampledb.item, a 2, b 'y', column price: 'cheap' is no decimal"):
+    with pytest.raises(WrongValue, match=r"^sampledb.item, a 2, b 'y', column price: 'cheap' is not a valid decimal"):
         capture(source, tmp_path / "landing", on_files=told.extend)
     assert [path.parent.name for path in told] == ["other"] and unloaded(source) == ["item"]
 
@@ -386,7 +386,7 @@ def test_a_value_of_a_wrong_type_ends_a_capture_in_words_after_the_rest_was_writ
     assert capture(source, tmp_path / "landing") == 1
     run(source, "UPDATE item SET price = 'dear' WHERE a = 1", "INSERT INTO other VALUES (2)")
     stop = threading.Event()
-    with pytest.raises(ValueError, match=r"sampledb.item, change \d+, a 1, b 'x', column price: 'dear' is no decimal"):
+    with pytest.raises(ValueError, match=r"sampledb.item, change \d+, a 1, b 'x', column price: 'dear' is not a valid decimal"):
         capture(source, tmp_path / "landing", DmsSettings(batch_interval=0), stop=stop, on_files=told.extend)
     assert [path.parent.name for path in told] == ["other", "other"] and pending(source) == {"item": 1}
 

@@ -448,7 +448,7 @@ def test_a_sequence_that_contradicts_the_rows_of_one_file_is_told_with_both_rows
     assert f"row 2 of {closed(1)}.parquet comes before row 4 of {closed(1)}.parquet, and has the later sequence" in done.words
 
 
-ACCOUNTS = {  # a text of 35 digits that is no change sequence: of the load's rows, and of three changes of row 1
+ACCOUNTS = {  # a text of 35 digits that is not a change sequence: of the load's rows, and of three changes of row 1
     "far from any time": ("", ["9" * 35, "1" * 35, "1" * 35]),
     "a time of another year": ("", ["20171215" + "9" * 27, "20171215" + "1" * 27, "20171215" + "1" * 27]),
     "a time after the file": ("", ["20181217" + "9" * 27, "20181217" + "1" * 27, "20181217" + "1" * 27]),

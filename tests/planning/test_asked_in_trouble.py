@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from dmscdc.analyst.lake import open_folder
 from dmscdc.capture.writer import write_load
 from dmscdc.changes.schema import read_footer
 from dmscdc.cli.ask import refusals
@@ -293,6 +294,8 @@ def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
         and "A pass retries it once a file or setting changes" in said
         and said.count("dmscdc pass --only shop.item --retry") == 1
     )
+    table = open_folder(tmp_path, landing=str(tmp_path / "landing"), lake=str(tmp_path / "lake"), quiet_period=0)["item"]
+    assert table.plan().startswith("shop.item: refused: LOAD00000001.parquet row 2 has no id")
     write_load(tmp_path / "landing", "shop.item", [(1,), (2,)], {"id": "int"})
     code, said = said_by(tmp_path, "status", "--quiet-period", "0")
     assert code == 0 and "row 2 has no id" not in said, said

@@ -75,7 +75,7 @@ def test_keys_of_several_columns_are_told_apart(beside):
 
 def test_a_column_of_numbers_that_holds_something_else_is_no_place(beside):
     done, layout = beside("id int, n int", "id int, n int", ["id"], [("x1", 1), (None, 2), (3, 3)], [(None, 2), (3, 3)])
-    assert not layout.by_number and told(done) == [("missing", "x1 is no number".replace("x1", "'x1'"))]
+    assert not layout.by_number and told(done) == [("missing", "x1 is not a valid number".replace("x1", "'x1'"))]
 
 
 def test_a_key_that_the_lake_has_twice_is_one_too_many(beside):

@@ -90,6 +90,7 @@ def test_a_run_without_a_name_is_none(home):
     for command in ("show", "html"):
         code, said = said_by(home, "runs", command, "")
         assert code == 2 and "no run ''" in said, said
+    assert said_by(home, "runs", "show", "item") == said_by(home, "runs", "show", "2abc") != said_by(home, "runs", "show", "1abc")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_header_names_columns_and_without_a_definition_all_are_text(spark, tmp
     "text, words",
     [
         ("1,a,1.00,x,y\n", "a row of LOAD00000001.csv has 5 fields; the table's definition has 3 columns (id, name, price)"),
-        ("1,a,cheap\n2,b,1.00\n3,c,1.00\n", "row 1 (line 1) of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)"),
+        ("1,a,cheap\n2,b,1.00\n3,c,1.00\n", "row 1 (line 1) of LOAD00000001.csv cannot be read: column price: cheap is not a valid decimal(10,2)"),
         ("1,a,1.00\n2,b\n", "row 2 (line 2) of LOAD00000001.csv cannot be read: 2 fields, where 3 were expected"),
         ('1,"a,1.00\n', "an odd number"),
     ],
@@ -305,7 +305,7 @@ def test_a_bad_row_leaves_an_empty_one_in_its_place(tmp_path):
     assert pq.read_table(files.urls[path.name])["id"].to_pylist() == [1, None, 3, None, None, 6]
     assert [(bad.row, bad.reason, bad.text) for bad in files.bad] == [
         (1, "2 fields, where 4 were expected", "U,2"),
-        (3, "column price: cheap is no decimal(10,2)", "U,4,d,cheap"),
+        (3, "column price: cheap is not a valid decimal(10,2)", "U,4,d,cheap"),
         (4, "no field has a value", ""),
     ]
 

@@ -143,7 +143,7 @@ def test_columns_change_in_the_middle_and_every_file_is_read_by_its_own_version(
         ("2,b,9.50\n", "--csv inserts=true"),
         (f"U,1,b,9.50,{'7' * 35},1\n", "has 6 fields"),
         ("U,noon,1,b,9.50\n", "has 5 fields"),
-        ("".join(f"U,x{n},b,1.00\n" for n in range(10)), "row 1: column id: 'x0' is no int"),
+        ("".join(f"U,x{n},b,1.00\n" for n in range(10)), "row 1: column id: 'x0' is not a valid int"),
     ],
 )
 @pytest.mark.parametrize("bad_rows", ["stop", "aside"])
@@ -331,6 +331,6 @@ def test_a_bad_row_is_refused_also_where_its_line_in_the_file_cannot_be_told(hou
     found = house.go()
     assert (
         found.verdict == "refused"
-        and "row 3 of LOAD00000001.csv cannot be read: column price: cheap is no decimal(10,2)" in found.words
+        and "row 3 of LOAD00000001.csv cannot be read: column price: cheap is not a valid decimal(10,2)" in found.words
         and house.files() == []
     )

@@ -163,7 +163,7 @@ def test_a_damaged_gzip_file_is_refused_by_name_and_one_that_is_whole_is_read(tm
         }[damage]
         path = tmp_path / f"20181215-1003{number:02}000.csv.gz"
         path.write_bytes(content)
-        if damage in ("no gzip", "empty"):  # a name is no proof: rows that are not compressed are rows
+        if damage in ("no gzip", "empty"):  # a name is not a proof: rows that are not compressed are rows
             assert read(path, tmp_path / f"out{number}") == ([] if damage == "empty" else parsed(b"".join(lines)), 0)
         else:
             with pytest.raises(Refused, match=path.name):

@@ -63,7 +63,7 @@ def test_bad_rows_of_csv_go_aside_and_the_table_goes_on(spark, way, tmp_path):
     found = world.go()
     assert (
         found.verdict == "attention"
-        and f"4 rows of 1 file were quarantined: row 1 of {closed(1)}.csv: column price: cheap is no decimal(10,2)" in found.words
+        and f"4 rows of 1 file were quarantined: row 1 of {closed(1)}.csv: column price: cheap is not a valid decimal(10,2)" in found.words
     )
     assert world.lake("id, name, price") == [
         (1, "a", Decimal("1.00")),
@@ -136,7 +136,7 @@ def test_what_a_terminal_would_obey_is_shown_escaped(spark, tmp_path):
     world = csv_table(spark, tmp_path)
     put(world, f"{closed(1)}.csv", b"U,\x1b[31m1,A,1.00\nU,2\xc2\x85,B,2.00\nU,3\x00," + b"x" * 200 + b",3.00\n")
     found = world.go()
-    assert found.verdict == "attention" and "column id: \\x1b[31m1 is no int" in found.words
+    assert found.verdict == "attention" and "column id: \\x1b[31m1 is not a valid int" in found.words
     code, said = typed(world, "quarantine", "show", "shop.item")
     assert code == 0 and r"U,\x1b[31m1,A,1.00" in said and r"U,2\x85,B,2.00" in said and "x" * 60 in said and "x" * 80 not in said
     assert not {"\x1b", "\x85", "\x00"} & set(said)
@@ -181,7 +181,7 @@ def test_rows_of_a_csv_load(spark, tmp_path):
     assert world.go().verdict == "attention" and world.lake("id, name") == [(1, "a"), (5, "e")]
     assert [(bad.row, bad.reason) for bad in aside(world)] == [
         (1, "2 fields, where 3 were expected"),
-        (2, "column price: free is no decimal(10,2)"),
+        (2, "column price: free is not a valid decimal(10,2)"),
         (3, "key column id is null"),
     ]
 
