@@ -336,8 +336,21 @@ class BucketRunStore(_BucketPages):
         "Add a line to the last piece, or begin a new piece; skip a line that is already there."
         with self.turn:
             newest, size = (self.names("ledger/") or [("ledger/000001.jsonl", 0)])[-1]
-            name = f"ledger/{int(Path(newest).stem) + (size >= PIECE):06d}.jsonl"
-            change(self, name, lambda before: None if line in before.splitlines(True) else before + line)
+            number = int(Path(newest).stem) + (size >= PIECE)
+            while not self._has_added(f"ledger/{number:06d}.jsonl", line):
+                number += 1
+
+    def _has_added(self, name: str, line: bytes) -> bool:  # False where the piece is full
+        "Add a line to a piece; a full one never grows again, as who has read on to the next never looks back."
+        full: list[bool] = []  # of each attempt
+
+        def edit(before: bytes) -> bytes | None:
+            is_there = line in before.splitlines(True)
+            full.append(not is_there and len(before) >= PIECE)
+            return None if is_there or full[-1] else before + line
+
+        change(self, name, edit)
+        return not full[-1]
 
     def parts(self, newest: int | None = None) -> Iterator[bytes]:
         "The pieces, the newest first; with `newest`, enough pieces to hold that many bytes."

@@ -258,6 +258,29 @@ def test_two_processes_of_eight_threads_lose_no_line_and_the_last_page_names_all
     assert [name for name in expected if f'href="{name}.html"' not in page] == []
 
 
+def test_a_line_comes_behind_those_that_others_wrote_meanwhile_so_no_page_misses_it(bucket, monkeypatch):
+    monkeypatch.setattr(shelves, "PIECE", 500)
+    runs, theirs, once = f"s3://{bucket}", BucketRunStore(bucket, ""), []
+    line = {"job": "load", "verdict": "ok", "start": "2018-12-13T10:00:00Z", "end": "2018-12-13T10:00:01Z"}
+    ended = lambda name: LoggedRun.from_json({**line, "run": name, "table": f"shop.{name}", "html": f"{name}.html", "words": "x" * 100})
+    RunLog(runs).append(ended("first"))
+
+    class Between(BucketRunStore):
+        "Others fill this piece, begin the next and make the page of it after we have read ours and before we write."
+
+        def put(self, name, *content, **condition):
+            if not once:
+                once.append(name)
+                for number in range(4):
+                    RunLog(theirs).append(ended(f"other{number}"))
+                write_front_page(theirs, [])
+            super().put(name, *content, **condition)
+
+    RunLog(Between(bucket, "")).append(ended("ours"))
+    write_front_page(runs, [{"table": "shop.ours"}])
+    assert once and len([key for key in objects(bucket) if "ledger/" in key]) > 1 and 'href="ours.html"' in text(bucket, "index.html")
+
+
 def test_a_page_that_was_made_while_another_controller_wrote_is_made_again(bucket):
     runs, tables = f"s3://{bucket}", [{"table": "shop.ours"}, {"table": "shop.theirs"}]
     line = {"job": "load", "start": "2018-12-13T10:00:00Z", "end": "2018-12-13T10:00:01Z", "verdict": "ok", "words": ""}
