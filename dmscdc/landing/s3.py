@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, timedelta
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -40,8 +39,7 @@ from .joined import JoinedLanding, places_of
 from ..storage.filesystem import client, code_of, opener_of, split_url
 
 # %% auto #0
-__all__ = ['DAY', 'THREADS', 'listing_from_keys', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding',
-           'open_landing']
+__all__ = ['DAY', 'THREADS', 'begin_of', 'days_since', 'Bucket', 'is_enough', 'BucketLanding', 'open_landing']
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-008
 def _raw_files(
@@ -53,29 +51,7 @@ def _raw_files(
         # A key that ends in / is a folder that the console has made.
         if item["Key"].startswith(start) and not item["Key"].endswith("/"):
             etag = item.get("ETag", "").strip('"')
-            yield RawFile(item["Key"][len(start) :], item["Size"], _seconds(item["LastModified"]), etag)
-
-# %% ../../notebooks/02_landing/03_s3.ipynb #a4f00904
-def _seconds(time: datetime | str) -> float:
-    "Epoch seconds of `LastModified`, which is a time from boto3 and a text from the command line."
-    if isinstance(time, str):
-        time = datetime.fromisoformat(time)
-    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
-
-# %% ../../notebooks/02_landing/03_s3.ipynb #cell-010
-def listing_from_keys(
-    pages: Iterable[dict[str, Any]],  # responses of `list_objects_v2` with at most 1,000 "Contents" each
-    prefix: str = "",  # of the landing in the bucket, with or without the last "/"
-) -> dict[TableRef, Listing]:  # the tables with DMS files
-    "All tables of a landing in a bucket from one listing, by the same rules as a folder."
-    start = f"{prefix.strip('/')}/".lstrip("/")
-    tables: dict[TableRef, list[RawFile]] = {}
-    for file in _raw_files((item for page in pages for item in page.get("Contents") or ()), start):
-        schema, table, *path = file.path.split("/", 2)
-        if path and OURS not in (schema, table) and is_sound(schema) and is_sound(table):
-            tables.setdefault(TableRef(schema, table), []).append(replace(file, path=path[0]))
-    listings = {table: classify(files) for table, files in sorted(tables.items())}
-    return {table: listing for table, listing in listings.items() if not listing.is_empty}
+            yield RawFile(item["Key"][len(start) :], item["Size"], item["LastModified"].timestamp(), etag)
 
 # %% ../../notebooks/02_landing/03_s3.ipynb #cell-013
 def begin_of(

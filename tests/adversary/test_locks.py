@@ -24,7 +24,6 @@ from dmscdc.capture.mariadb import MariaSource
 from dmscdc.cli.main import app
 from dmscdc.errors import ConfigError, Refused, SourceRefused
 from dmscdc.landing.files import FolderLanding, TableRef, for_shell
-from dmscdc.landing.s3 import listing_from_keys
 from dmscdc.runs.log import path_name
 from dmscdc.runs.report import sample_csv
 from dmscdc.runs.run import run_notebook
@@ -87,11 +86,6 @@ def test_a_name_that_leads_elsewhere_or_steers_a_terminal_is_no_table_s(name):
     for parts in ((name, "t"), ("s", name)):
         with pytest.raises(ValueError, match="no table can be called"):
             TableRef(*parts)
-    keys = [
-        {"Key": f"dms/{schema}/{table}/{LOAD}", "Size": 1, "LastModified": "2026-01-01T00:00:00Z"}
-        for schema, table in ((name, "t"), ("s", name), ("s", "t"))
-    ]
-    assert list(listing_from_keys([{"Contents": keys}], "dms")) == [TableRef("s", "t")]
 
 
 def test_doctor_names_folders_that_can_be_no_tables_and_no_output_obeys_them(home):

@@ -446,3 +446,10 @@ def test_a_pass_over_a_landing_that_cannot_be_listed_has_failed_and_one_over_an_
     done = dmscdc("pass", "--landing", "s3://nobodys-bucket/raw", "--lake", "lake")
     assert done.exit_code == 1 and "there is no such bucket" in done.output, done.output
     assert dmscdc("pass", "--landing", f"s3://{bucket}/raw", "--lake", "lake").exit_code == 3
+
+
+def test_a_name_that_steers_a_terminal_is_no_table_of_a_bucket_and_is_said(put, bucket):
+    _, landing = put(load())
+    for key in ("raw/sampledb/a\x1b[2Jb", "raw/shop\u202e/t"):
+        client("s3").put_object(Bucket=bucket, Key=f"{key}/LOAD00000001.parquet", Body=b"x")
+    assert landing.tables() == [T] and set(landing.odd) == {"sampledb/a\x1b[2Jb", "shop\u202e"}

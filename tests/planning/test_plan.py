@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -10,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmscdc.landing.files import FolderLanding, Listing, RawFile, TableRef, classify
-from dmscdc.landing.s3 import listing_from_keys
+from dmscdc.landing.files import Listing, RawFile, TableRef, classify
 from dmscdc.load.arrivals import changed_inputs
 from dmscdc.load.initial import position_of_load
 from dmscdc.load.plan import plan_table
@@ -755,37 +753,6 @@ def test_inputs_from_the_archive_are_looked_up_too():
     made = plan([load(1, 0), change(10), change(5)], after(load(1, 0), change(10), change(20)), archive=listing(change(20)))
     assert not changed_inputs(made, listing(change(10), change(5), change(20)))
     assert changed_inputs(made, listing(change(10), change(5))) == [f"sampledb.product: {name(20)} is gone"]
-
-
-# Folders and buckets
-
-
-def test_a_folder_and_pages_of_keys_give_the_same_plan(tmp_path):
-    files = [
-        load(1, 0),
-        load(2, 1),
-        change(10),
-        change(-30),
-        change(20, folder="2018/12/15/"),
-        RawFile("readme.txt", 3, NOON),
-    ]
-    for file in files:
-        path = tmp_path / "sampledb" / "product" / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * file.size)
-        os.utime(path, (file.time, file.time))
-    keys = [
-        {
-            "Key": f"raw/sampledb/product/{f.path}",
-            "Size": f.size,
-            "LastModified": datetime.fromtimestamp(f.time, timezone.utc),
-        }
-        for f in sorted(files, key=lambda f: f.path)
-    ]
-    bucket = listing_from_keys([{"Contents": keys[:3]}, {"Contents": keys[3:]}], "raw")[T]
-    folder = FolderLanding(tmp_path).files(T)
-    assert plan(folder) == plan(bucket) and plan(folder).kind == "both"
-    assert "readme.txt" in plan(folder).sentence
 
 
 # Whatever the order of arrival
