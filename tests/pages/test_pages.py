@@ -261,7 +261,7 @@ def test_words_in_tables_are_not_broken_and_long_values_do_not_widen_the_page(tm
         "verdict": "ok",
         "says": [words],
         "lines": [{**step, "life": 1} for step in steps],
-        "columns": list(steps[0]),
+        "columns": {name: name for name in steps[0]},
         "lake": [{"Op": "I", "category": "Outdoor", "name": long}],
     }
     history = tmp_path / "history.html"
