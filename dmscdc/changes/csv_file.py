@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from .options import ReadOptions
-from .schema import WAY, unreadable_in
+from .schema import LET_DMS_REWRITE, unreadable_in
 from ..errors import Unreadable
 from ..landing.advice import Advice
 from ..storage.filesystem import fs_and_path
 
 # %% auto #0
-__all__ = ['MARK_PATTERN', 'MAX_TEXT', 'Skipped', 'Fields', 'unmarked', 'opened', 'SkippedRow', 'without_first', 'read_csv',
-           'first_fields']
+__all__ = ['MARK_PATTERN', 'MAX_TEXT', 'Skipped', 'Fields', 'with_bytes_as_hex', 'open_plain', 'SkippedRow', 'without_first',
+           'read_csv', 'first_fields']
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #df403795
 _GZIP, _UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")
@@ -45,7 +45,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("dmscdc-mark", _mark)
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #8576832f
-def unmarked(text: str) -> str:  # bytes that are not UTF-8 as \xff
+def with_bytes_as_hex(text: str) -> str:  # bytes that are not UTF-8 as \xff
     "A text of the file as a person reads it."
     as_hex = lambda pair: f"\\x{(ord(pair[0][0]) - _MARK) * 16 + ord(pair[0][1]) - _MARK:02x}"
     return re.sub(MARK_PATTERN * 2, as_hex, text)
@@ -77,14 +77,14 @@ class _Utf8(io.RawIOBase):
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #dce1bf4a
 @contextmanager
-def opened(url: str, path: str) -> Iterator[pa.NativeFile]:
+def open_plain(url: str, path: str) -> Iterator[pa.NativeFile]:
     "A file as a stream of plain bytes. Raises `Unreadable` for UTF-16."
     fs, place = fs_and_path(url)
     with fs.open_input_stream(place, compression=None) as file:
         start = file.read(2)
     # DMS never writes it; a file of it was written anew by another program.
     if start in _UTF_16:
-        raise Unreadable(f"{path}: the file is UTF-16; UTF-8 was expected, which DMS writes. {WAY}")
+        raise Unreadable(f"{path}: the file is UTF-16; UTF-8 was expected, which DMS writes. {LET_DMS_REWRITE}")
     # The first bytes tell: a name need not say that its file is compressed.
     with fs.open_input_stream(place, compression="gzip" if start == _GZIP else None) as file:
         yield file
@@ -96,7 +96,7 @@ def _check_quotes(path: str, options: ReadOptions, count: int) -> None:
     if count % 2:
         raise Unreadable(
             f"{path}: it has {count:,} quotes, an odd number: one is not closed. The file is damaged, or "
-            f"its endpoint writes values raw (Rfc4180=false): {Advice.SET(options='--csv quote=')}. {WAY}"
+            f"its endpoint writes values raw (Rfc4180=false): {Advice.SET(options='--csv quote=')}. {LET_DMS_REWRITE}"
         )
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #a1caed69
@@ -150,7 +150,7 @@ def _read(
     url: str, path: str, options: ReadOptions, fields: int, skipped: Skipped, block: int
 ) -> Iterator[pa.RecordBatch]:
     "The rows with so many fields, some at a time."
-    with unreadable_in(path), opened(url, path) as stream:
+    with unreadable_in(path), open_plain(url, path) as stream:
         file = _Utf8(stream, options.quote)
         yield from _reader(file, options, fields, block, skipped)
         _check_quotes(path, options, file.quotes)
@@ -189,7 +189,7 @@ def read_csv(
             if _TOO_LONG not in cause:
                 raise
             if block == _BLOCK_SIZES[-1]:
-                raise Unreadable(f"{path}: a row is longer than {block >> 20} MiB. {WAY}") from error
+                raise Unreadable(f"{path}: a row is longer than {block >> 20} MiB. {LET_DMS_REWRITE}") from error
             yielded = parsed
 
 # %% ../../notebooks/05_changes/11_csv_file.ipynb #d281fb69
@@ -203,7 +203,7 @@ def first_fields(url: str, path: str, options: ReadOptions) -> list[Fields]:
     csv.field_size_limit(_HEAD_SIZES[-1])
     quoting: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
     for size in _HEAD_SIZES:
-        with unreadable_in(path), opened(url, path) as file:
+        with unreadable_in(path), open_plain(url, path) as file:
             data = file.read(size)
         text = io.StringIO(data.decode("utf-8-sig", "dmscdc-mark"), newline="")
         rows = list(csv.reader(text, delimiter=options.delimiter, **quoting))

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from .csv_file import Fields
 from .csv_fit import SAMPLE_ROWS, fit_of, layouts
-from .csv_refusals import no_layout, no_names, other_delimiter, two_layouts
+from .csv_refusals import delimiter_hint, no_layout, no_names, two_layouts
 from .options import ReadOptions, is_change_file, version_at
 from .read import BEFORE_IMAGE, OPS
-from .schema import OP, STANDARD, WAY, Column, Schema
+from .schema import LET_DMS_REWRITE, OP, STANDARD, Column, Schema
 from ..errors import Unreadable
 from ..landing.advice import Advice
 
@@ -95,8 +95,10 @@ def _by_header(table: str, path: str, options: ReadOptions, head: Sequence[Field
     elif names[0] == "" and rows and all(row[0] in OPS for row in rows if len(row) == len(names)):
         names[0] = OP
     if lengths and len(names) not in lengths:
-        raise Unreadable(f"the header of {path} names {len(names)} columns, its rows have {lengths[0]} fields. {WAY}")
-    if len(names) == 1 and (hint := other_delimiter(table, head)):
+        raise Unreadable(
+            f"the header of {path} names {len(names)} columns, its rows have {lengths[0]} fields. {LET_DMS_REWRITE}"
+        )
+    if len(names) == 1 and (hint := delimiter_hint(table, head)):
         raise Unreadable(f"the header of {path} is one name, {names[0]!r:.80}{hint}")
     types = _known_types(options, path)
     names = [name or options.timestamp for name in names]

@@ -18,10 +18,10 @@ from ..errors import Nameless, Unreadable
 from ..landing.advice import Advice
 
 # %% auto #0
-__all__ = ['other_delimiter', 'no_names', 'no_layout', 'two_layouts']
+__all__ = ['delimiter_hint', 'no_names', 'no_layout', 'two_layouts']
 
 # %% ../../notebooks/05_changes/13_csv_refusals.ipynb #1a575e61
-def other_delimiter(
+def delimiter_hint(
     table: str,
     rows: Sequence[Fields],
     fits: Container[int] = range(2, 10_000),  # numbers of fields that a layout has
@@ -66,7 +66,7 @@ def no_names(table: str, path: str, rows: Sequence[Fields]) -> Nameless:
         ways = f"Its first row looks like one ({names}): {header}. Else give the table's definition: {definition}"
     return Nameless(
         f"{table}: {path} is read as CSV without a header, so its columns have neither names nor types. {ways}"
-        f"{other_delimiter(table, rows)}",
+        f"{delimiter_hint(table, rows)}",
         header if is_header else definition,
     )
 
@@ -169,7 +169,7 @@ def no_layout(
     return Unreadable(
         f"{words} If its columns are others: {Advice.COLUMNS(table, f'--ddl FILE{since}')}. If rules of "
         f"the task add columns behind those of the source (now: {added_columns}): "
-        f"{Advice.SET(table, '--csv more=A,B')}{other_delimiter(table, rows, counts)}"
+        f"{Advice.SET(table, '--csv more=A,B')}{delimiter_hint(table, rows, counts)}"
     )
 
 # %% ../../notebooks/05_changes/13_csv_refusals.ipynb #93616730

@@ -23,16 +23,16 @@ from dmscdc.changes.csv_file import (
     MAX_TEXT,
     Skipped,
     first_fields,
-    opened,
+    open_plain,
     read_csv,
-    unmarked,
+    with_bytes_as_hex,
     without_first,
 )
 from .csv_fit import Misfits, added_misfits
 from .csv_layout import CsvLayout, layout_in
 from .csv_values import parse_values
 from .options import ReadOptions, version_at
-from .schema import OP, UNAVAILABLE, UNAVAILABLE_IN, WAY
+from .schema import LET_DMS_REWRITE, OP, UNAVAILABLE, UNAVAILABLE_IN
 from ..errors import Unreadable
 from ..landing.files import printable
 from ..storage.filesystem import new_fs_and_path
@@ -76,14 +76,16 @@ class _Reading:
 
     def note(self, number: int, reason: str, text: str) -> None:
         "Keep a bad row; its number counts from 1, with the header. Raises `Unreadable` for too many."
-        bad = BadRow(self.path, number - 1 - self.layout.header, unmarked(reason), unmarked(text[:MAX_TEXT]))
+        bad = BadRow(
+            self.path, number - 1 - self.layout.header, with_bytes_as_hex(reason), with_bytes_as_hex(text[:MAX_TEXT])
+        )
         self.bad.append(bad)
         self.every_bad.append(bad)
         # So many are no damage here and there, but a wrong definition.
         if len(self.every_bad) > MAX_BAD_ROWS:
             raise Unreadable(
                 f"{self.path}: more than {MAX_BAD_ROWS:,} rows cannot be read, and counting stopped there. One of "
-                f"them is {row_words(self.bad[0])}: {self.bad[0].reason}. {WAY}"
+                f"them is {row_words(self.bad[0])}: {self.bad[0].reason}. {LET_DMS_REWRITE}"
             )
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #00a395ed
@@ -96,11 +98,11 @@ def _note_skipped(reading: _Reading, number: int) -> None:
         bad = reading.bad[-1]
         raise Unreadable(
             f"{reading.path}: row {bad.row + 1:,} goes over several lines and has {bad.reason}; is a quote "
-            f"not closed, or the file cut? It begins with {bad.text[:60]!r}. {WAY}"
+            f"not closed, or the file cut? It begins with {bad.text[:60]!r}. {LET_DMS_REWRITE}"
         )
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #9e780d0b
-def _places_and_skipped(reading: _Reading, count: int) -> np.ndarray:
+def _places_of_rows(reading: _Reading, count: int) -> np.ndarray:
     "For each row of the file, its place among so many read ones; -1 for one that was skipped, which is noted."
     gaps: list[int] = []
     for number in sorted(number for number in reading.skipped if number > reading.written):
@@ -125,7 +127,7 @@ def _note_misfits(
             text = (batch.columns[place][row].as_py() or b"").decode("utf-8", "backslashreplace")
             expected = misfits[place].expected
             fault = "not UTF-8" if expected == "string" else f"not a valid {expected}"
-            reason = f"column {reading.layout.columns[place].name}: {printable(unmarked(text), 60)} is {fault}"
+            reason = f"column {reading.layout.columns[place].name}: {printable(with_bytes_as_hex(text), 60)} is {fault}"
         reading.note(number, reason, "")
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #0651d94a
@@ -147,7 +149,7 @@ def _with_texts(url: str, reading: _Reading, is_whole: bool = True) -> list[BadR
     with_text, count = dict(rows), 0
     if not rows:
         return []
-    with opened(url, reading.path) as stream:
+    with open_plain(url, reading.path) as stream:
         for count, (line, row) in enumerate(_lines_of_rows(stream, reading.options.quote.encode()), 1):
             if bad := rows.get(count - 1 - reading.layout.header):
                 text = row.rstrip(b"\r\n")[:MAX_TEXT].decode("utf-8", "backslashreplace")
@@ -221,13 +223,13 @@ def _corrected(reading: _Reading, arrays: Sequence[pa.Array], masks: Mapping[str
     return with_unavailable(rows, marked, reading.options, reading.unavailable)
 
 # %% ../../notebooks/05_changes/16_csv_rows.ipynb #16d628d5
-def _typed_rows(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
+def _table_of_batch(reading: _Reading, batch: pa.RecordBatch) -> pa.Table:
     "The rows of a batch in their types, in their places."
     batch, masks = _without_marker(reading, _without_header(reading, batch))
     arrays, misfits = _typed(reading, batch)
     # A row keeps its place, because its place is its order: an empty row stands for a bad one.
     is_bad = reduce(pc.or_, [column.mask for column in misfits], _empty_rows(batch, masks))
-    places = _places_and_skipped(reading, batch.num_rows)
+    places = _places_of_rows(reading, batch.num_rows)
     if pc.any(is_bad).as_py():
         numbers = np.flatnonzero(places >= 0) + reading.written + 1
         _note_misfits(reading, batch, misfits, {int(row): int(numbers[row]) for row in np.flatnonzero(is_bad)})
@@ -260,13 +262,13 @@ def write_parquet(
     reading = _Reading(path, options, layout, every_bad=every_bad)
     empty = _no_rows(layout)
     # What no rows become tells the columns before a row is read.
-    schema = _typed_rows(_Reading(path, options, CsvLayout(layout.columns)), empty).schema
+    schema = _table_of_batch(_Reading(path, options, CsvLayout(layout.columns)), empty).schema
     fs, place = new_fs_and_path(target)
     with pq.ParquetWriter(place, schema, filesystem=fs, compression="snappy", store_schema=False) as file:
         # Batch by batch, so that a file may be larger than the memory.
         for batch in read_csv(url, path, options, len(layout.columns), reading.skipped):
-            file.write_table(_typed_rows(reading, batch))
-        file.write_table(_typed_rows(reading, empty))  # what was skipped at the end
+            file.write_table(_table_of_batch(reading, batch))
+        file.write_table(_table_of_batch(reading, empty))  # what was skipped at the end
         if UNAVAILABLE in schema.names:
             file.add_key_value_metadata({UNAVAILABLE_IN: json.dumps(sorted(reading.unavailable)).encode()})
     return _with_texts(url, reading)
@@ -283,7 +285,7 @@ def first_rows(
     layout = layout_in(table, path, options, first_fields(url, path, options))
     reading = _Reading(path, options, layout)
     batches = read_csv(url, path, options, len(layout.columns), reading.skipped)
-    rows = _typed_rows(reading, next(batches, _no_rows(layout)))
+    rows = _table_of_batch(reading, next(batches, _no_rows(layout)))
     if bad is not None:
         bad += _with_texts(url, reading, is_whole=False)
     return rows.drop_columns([UNAVAILABLE]) if UNAVAILABLE in rows.column_names else rows

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from .derived import computed, source_of
 from .read import NOT_UTF8
 from dmscdc.changes.schema import (
+    LET_DMS_REWRITE,
     ROW,
-    WAY,
     Column,
     Schema,
     brief,
@@ -223,13 +223,15 @@ def _typed(
     if is_string and not _is_text(values):
         row = _first_bad(values, _is_text)
         odd = values.slice(row, 1).cast(pa.large_binary())[0].as_py()
-        raise Unreadable(f"row {start + row + 1:,} of {path}: column {column.name} is not UTF-8: {odd!r:.60}. {WAY}")
+        raise Unreadable(
+            f"row {start + row + 1:,} of {path}: column {column.name} is not UTF-8: {odd!r:.60}. {LET_DMS_REWRITE}"
+        )
     try:
         return values.cast(kind)
     except pa.ArrowInvalid as error:
         row = _first_bad(values, lambda part: _holds(lambda: part.cast(kind)))
         words = f"row {start + row + 1:,} of {path}: column {column.name} holds a value that does not fit {column.type}"
-        raise Unreadable(f"{words}: {brief(error)}. {WAY}") from error
+        raise Unreadable(f"{words}: {brief(error)}. {LET_DMS_REWRITE}") from error
 
 # %% ../../notebooks/05_changes/04_partition_runners.ipynb #781d498c
 def lake_values(
@@ -299,7 +301,7 @@ def explained(
         return refusal
     except OSError:
         return None
-    return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {WAY}")
+    return Unreadable(f"{path}: Spark cannot read it: {_cause(error)}. {LET_DMS_REWRITE}")
 
 # %% ../../notebooks/05_changes/04_partition_runners.ipynb #7c21e0a1
 def check_sound(

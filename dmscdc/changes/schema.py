@@ -26,14 +26,14 @@ from ..landing.files import WHOLE_ROWS
 from ..storage.filesystem import fs_and_path, staged_buffer
 
 # %% auto #0
-__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNAVAILABLE', 'UNAVAILABLE_IN', 'OURS', 'PLAIN', 'ARROW', 'WAY', 'COLUMNS',
-           'AWAY', 'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl', 'column_type',
-           'lake_arrow_type', 'time_from', 'python_value', 'Footer', 'brief', 'unreadable_in', 'check_rows', 'open_raw',
-           'check_nulls', 'decode_dictionaries', 'read_raw', 'read_pieces', 'lake_damage', 'open_lake_file',
-           'read_lake', 'stored_names', 'as_stored', 'from_stored', 'statistics', 'promised_nulls', 'holds_only',
-           'size_of', 'read_footer', 'read_footers', 'unavailable_list', 'unavailable_names', 'unavailable_pattern',
-           'is_unavailable', 'wider', 'Evolution', 'check_column_names', 'holds_sequence', 'stored_column', 'evolve',
-           'check_same', 'by_policy', 'check_case']
+__all__ = ['Schema', 'OP', 'FILE', 'ROW', 'NO_OP', 'UNAVAILABLE', 'UNAVAILABLE_IN', 'OURS', 'PLAIN', 'ARROW', 'LET_DMS_REWRITE',
+           'COLUMNS', 'AWAY', 'SWELL', 'IN_MEMORY', 'LARGEST_ROW', 'STANDARD', 'Column', 'columns', 'ddl',
+           'column_type', 'lake_arrow_type', 'time_from', 'python_value', 'Footer', 'brief', 'unreadable_in',
+           'check_rows', 'open_raw', 'check_nulls', 'decode_dictionaries', 'read_raw', 'read_pieces', 'lake_damage',
+           'open_lake_file', 'read_lake', 'stored_names', 'as_stored', 'from_stored', 'statistics', 'promised_nulls',
+           'holds_only', 'size_of', 'read_footer', 'read_footers', 'unavailable_list', 'unavailable_names',
+           'unavailable_pattern', 'is_unavailable', 'wider', 'Evolution', 'check_column_names', 'holds_sequence',
+           'stored_column', 'evolve', 'check_same', 'by_policy', 'check_case']
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #cell-008
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Footer:
     is_whole: bool = False  # its rows are whole: a column that it lacks is null, and does not keep its value
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #9b8d191c
-WAY = "Take it out of the landing and let DMS write it again"
+LET_DMS_REWRITE = "Take it out of the landing and let DMS write it again"
 
 
 def brief(
@@ -197,9 +197,11 @@ def unreadable_in(
         if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
             raise
         if isinstance(error, UnicodeDecodeError):
-            raise Unreadable(f"{path}: {part or 'a name'} is not UTF-8: {error.object!r:.60}. {WAY}") from error
+            raise Unreadable(
+                f"{path}: {part or 'a name'} is not UTF-8: {error.object!r:.60}. {LET_DMS_REWRITE}"
+            ) from error
         fault = f"{part or 'the file'} cannot be read, it is damaged: {brief(error)}"
-        raise Unreadable(f"{path}: {fault}. {WAY}") from error
+        raise Unreadable(f"{path}: {fault}. {LET_DMS_REWRITE}") from error
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #3e0c9227
 def check_rows(
@@ -209,7 +211,7 @@ def check_rows(
 ) -> None:
     "Check that as many rows were read as promised. Raises `Unreadable`."
     if rows != promised:
-        raise Unreadable(f"{path}: damaged: {promised:,} rows were promised, {rows:,} are there. {WAY}")
+        raise Unreadable(f"{path}: damaged: {promised:,} rows were promised, {rows:,} are there. {LET_DMS_REWRITE}")
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #29f647ab
 COLUMNS = 30_000  # of a file, at most. SQL Server allows a sparse table as many, other databases far fewer
@@ -228,7 +230,9 @@ def open_raw(
     with unreadable_in(path or url):
         file = pq.ParquetFile(place, **settings)
         if (count := file.metadata.num_columns) > COLUMNS:
-            raise Unreadable(f"{path or url}: it has {count:,} columns, at most {COLUMNS:,} are read. {WAY}")
+            raise Unreadable(
+                f"{path or url}: it has {count:,} columns, at most {COLUMNS:,} are read. {LET_DMS_REWRITE}"
+            )
         # Asked for inside: names that are not UTF-8 raise only when they are read.
         meta, _ = file.metadata, file.schema_arrow.names
     # With one wrong bit in the footer, a library may return fewer rows without an error.
@@ -259,7 +263,7 @@ def check_nulls(
         promised = sum(group.null_count for group in facts)
         if promised != nulls[name]:
             difference = f"{promised:,} nulls were promised, {nulls[name]:,} are there"
-            raise Unreadable(f"{path}: column {name} is damaged: {difference}. {WAY}")
+            raise Unreadable(f"{path}: column {name} is damaged: {difference}. {LET_DMS_REWRITE}")
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #c6fc4d7e
 def decode_dictionaries(
@@ -325,7 +329,7 @@ def lake_damage() -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {WAY}')}") from error
+        raise LakeDamaged(f"the lake's file {str(error).removesuffix(f'. {LET_DMS_REWRITE}')}") from error
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #faef606c
 def open_lake_file(
@@ -536,7 +540,7 @@ def size_of(
         raise Unreadable(
             f"{path}: its rows would take {decoded / 1e9:,.0f} GB in memory, {decoded // max(1, stored_column):,} "
             "times "
-            f"the size of the file; such a file is made to fill the memory of its reader, or damaged. {WAY}"
+            f"the size of the file; such a file is made to fill the memory of its reader, or damaged. {LET_DMS_REWRITE}"
         )
     # A task that is meant for 64 MB so gets 512 MB in memory at most.
     return max(size, decoded // SWELL)
@@ -568,7 +572,7 @@ def read_footer(
             raise
         reason = brief(error.__cause__)
         reason = "no footer" if "magic bytes not found" in reason else reason
-        raise Unreadable(f"{path}: not a complete Parquet file ({reason}). {WAY}") from error
+        raise Unreadable(f"{path}: not a complete Parquet file ({reason}). {LET_DMS_REWRITE}") from error
     schema = _check_types(path, file.schema_arrow)
     meta = file.metadata
     notes = meta.metadata or {}

@@ -55,11 +55,11 @@ from dmscdc.changes.partition_runners import (
 from .read import GROUP, KIND, MOVE, NAME, OPS, ChangeFiles, quoted, read_changes, refuse_lost
 from dmscdc.changes.schema import (
     FILE,
+    LET_DMS_REWRITE,
     OP,
     OURS,
     ROW,
     UNAVAILABLE,
-    WAY,
     Column,
     Footer,
     Schema,
@@ -360,7 +360,9 @@ def fold_all(spark: SparkSession, files: ChangeFiles, folder: str, how: Folding)
         check_sound(spark, files.urls, files.bytes)
     elif shuffled and (odd := odd_nulls(spark, files, nulls, f"{folder}-ends.json")):
         refuse_lost(spark, files, odd)
-        raise Unreadable(f"{all_files}: column {odd[0]} is damaged: its nulls are not those that were promised. {WAY}")
+        raise Unreadable(
+            f"{all_files}: column {odd[0]} is damaged: its nulls are not those that were promised. {LET_DMS_REWRITE}"
+        )
     return folded
 
 # %% ../../notebooks/05_changes/07_stage.ipynb #cell-024

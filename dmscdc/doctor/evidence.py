@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..changes.csv_rows import BadRow, first_rows
 from ..changes.options import is_csv, options_from
 from dmscdc.changes.schema import (
-    WAY,
+    LET_DMS_REWRITE,
     Column,
     Footer,
     brief,
@@ -114,7 +114,7 @@ def sample(
         # A file that cannot be read is evidence too.
         return Sample(file, problem=error)
     except OSError as error:  # no right to read it, or gone meanwhile
-        return Sample(file, problem=Unreadable(f"{file.path}: cannot be read: {brief(error)}. {WAY}"))
+        return Sample(file, problem=Unreadable(f"{file.path}: cannot be read: {brief(error)}. {LET_DMS_REWRITE}"))
 
 # %% ../../notebooks/14_doctor/01_evidence.ipynb #14939228
 @dataclass(frozen=True)

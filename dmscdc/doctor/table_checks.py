@@ -19,9 +19,9 @@ from ..changes.csv_rows import row_words
 from ..changes.options import is_csv
 from ..changes.read import OPS, check_key, is_sequence, may_hold_sequence, odd_sequence
 from dmscdc.changes.schema import (
+    LET_DMS_REWRITE,
     OP,
     STANDARD,
-    WAY,
     Column,
     Schema,
     check_case,
@@ -55,8 +55,10 @@ def check_unreadable(evidence: Evidence) -> Iterator[Finding]:
     why = "The file is quarantined, and the table goes on without it" if is_aside else refused
     for sample in (sample for sample in evidence.samples if isinstance(sample.problem, Unreadable)):
         # The error ends with its own way out, which is better than the general one.
-        what, *ways = re.split(r"\. (?=If |Map )", str(sample.problem).removesuffix(f". {WAY}").rstrip("."), maxsplit=1)
-        yield Finding("error", evidence.name, what, why, ways[0] if ways else f"{WAY}{on}")
+        what, *ways = re.split(
+            r"\. (?=If |Map )", str(sample.problem).removesuffix(f". {LET_DMS_REWRITE}").rstrip("."), maxsplit=1
+        )
+        yield Finding("error", evidence.name, what, why, ways[0] if ways else f"{LET_DMS_REWRITE}{on}")
     for sample in (sample for sample in evidence.samples if sample.bad):
         rows = [f"{row_words(bad)}: {bad.reason}" for bad in sample.bad]
         mend = f"The file, or the table's definition: {Advice.COLUMNS(evidence.name, '--ddl FILE')}{on}"
@@ -176,7 +178,7 @@ def check_operations(evidence: Evidence) -> Iterator[Finding]:
     if odd := [f"{place}: {OP} is {'null' if op is None else repr(op)}" for place, op in bad]:
         is_aside = evidence.item.bad_rows == "aside"
         why = f"Only I, U and D can be applied; {'such rows are quarantined' if is_aside else 'the batch is refused'}"
-        yield Finding("error", evidence.name, some(odd), why, WAY)
+        yield Finding("error", evidence.name, some(odd), why, LET_DMS_REWRITE)
     elif (
         evidence.item.insert_only
         and not evidence.item.key
