@@ -5,7 +5,7 @@
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #a489f0cf
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -22,7 +22,7 @@ from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell, printable
 from ..service.config import Config
 from ..state.items import TableItem
-from ..state.position import Instruct, Position
+from ..state.position import Instruct, Instruction, Position
 from ..state.registry import open_state
 
 # %% auto #0
@@ -130,7 +130,7 @@ def _chosen(
     return [path for paths in matches.values() for path in paths] or list(by_path)
 
 # %% ../../notebooks/17_cli/07_quarantine.ipynb #da4cfd35
-def _instruct(item: TableItem, config: Config, instruction: dict[str, Any], words: str) -> None:
+def _instruct(item: TableItem, config: Config, instruction: Instruction, words: str) -> None:
     "Leave an instruction for the next pass, and print it."
     open_state(config.state, config.landing).instruct(item.table, instruction)
     show_line(f"{item.table}: {words} by the next pass: dmscdc pass --only {for_shell(item.table)}")

@@ -22,7 +22,7 @@ from ..landing.s3 import open_landing
 from ..load.arrivals import count, some
 from ..service.config import Config
 from ..state.items import State, TableItem, with_settings
-from ..state.position import Instruct, Position, Reload
+from ..state.position import Instruct, Instruction, Position, Reload
 from ..state.registry import open_state
 from ..storage.log_store import is_lost
 
@@ -542,7 +542,7 @@ def table_columns(
 def _instruct(
     config: Config,
     table: str,  # schema.table
-    instruction: dict[str, Any],  # with its `kind`
+    instruction: Instruction,
 ) -> None:
     "Leave an instruction for the next pass, and print it."
     # Acting at once would race with a running pass, so the next pass does it.
@@ -568,8 +568,8 @@ def table_rewind(
     if reload == bool(to):
         raise BadSetting("rewind needs either --to FILE or --reload")
     which = {None: Reload.KEEP, True: Reload.ALL, False: Reload.SUPERSEDE}[changes]
-    instruction = {"kind": Instruct.RELOAD, "changes": which}
-    _instruct(config, table, instruction if reload else {"kind": Instruct.REWIND, "to": to})
+    again: Instruction = {"kind": Instruct.REWIND, "to": to} if to else {"kind": Instruct.RELOAD, "changes": which}
+    _instruct(config, table, again)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #8ba23a96
 def _renamed_key(

@@ -23,7 +23,7 @@ from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order
 from ..landing.load_set import CutOff, first_cutoff, is_copy
 from ..landing.s3 import open_landing
-from ..state.position import Instruct, Position, checksum, identify_applied, reload_folder
+from ..state.position import Instruct, Instruction, Position, checksum, identify_applied, reload_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,7 +175,7 @@ def undecided_load(
     changes: Sequence[RawFile],  # in order
     position: Position | None,  # of the lake's newest commit
     moved: frozenset[str] = frozenset(),
-    instruction: Mapping | None = None,  # that no pass has carried out
+    instruction: Instruction | None = None,  # that no pass has carried out
 ) -> list[str]:
     "A sentence where only a person can say what a load is, and what this answer takes it for."
     who, next_step = "nobody has decided", f"`{Advice.PLAN_ONLY(table)}` says how to decide"
@@ -191,7 +191,7 @@ def undecided_load(
     return []
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #247c62d1
-def _is_same(changes: Sequence[RawFile], position: Position, instruction: Mapping | None) -> bool:
+def _is_same(changes: Sequence[RawFile], position: Position, instruction: Instruction | None) -> bool:
     "Whether a load that looks like a copy is taken for one: a person says so, or its change files were put again, too."
     if instruction:
         return instruction["kind"] == Instruct.ACCEPT
@@ -203,7 +203,7 @@ def as_applied(
     load: Sequence[RawFile],
     changes: Sequence[RawFile],
     position: Position | None,  # of the lake's newest commit
-    instruction: Mapping | None,  # that no pass has carried out
+    instruction: Instruction | None,  # that no pass has carried out
 ) -> tuple[RawFile, ...]:
     "The load; where it is a copy of the applied one, that one, with the times at which it was first put."
     if not load or not position:
@@ -409,7 +409,7 @@ def open_changelog(
     quarantine_folder: str = "",  # with the lists of quarantined rows; "": such rows are read as the files have them
     columns: tuple[str, ...] = (),  # those that the table keeps (schema policy `keep`); () for all
     reloads: str = "",  # the folder of the differences of the table's reloads
-    instruction: Mapping | None = None,  # that no pass has carried out
+    instruction: Instruction | None = None,  # that no pass has carried out
 ) -> Changelog:
     "The changelog of a table, from one listing of landing and archive. Raises `NoPast` or `LandingUnreachable`."
     source = open_landing(landing)

@@ -231,7 +231,7 @@ def matches(
 
 # %% ../../notebooks/10_history/15_questions.ipynb #bf49fcc7
 def _in_spark(rows: DataFrame, condition: Condition) -> SparkColumn:
-    "For each row of a Spark DataFrame, whether it fits. Raises `ValueError` for a text that is not a value of the column."
+    "For each row of a Spark DataFrame whether it fits. Raises as `matches` does."
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import to_arrow_type
 

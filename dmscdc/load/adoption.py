@@ -5,9 +5,6 @@
 # %% ../../notebooks/08_load/17_adoption.ipynb #5f2a0e5e
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..changes.read import check_key
 from ..changes.schema import Footer, Schema, evolve, read_footers
 from ..errors import Refused
@@ -16,19 +13,19 @@ from ..landing.advice import Advice
 from ..landing.files import RawFile, change_order
 from .arrivals import Plan, count
 from .results import LoadResult, StagedLoad, Step, TableContext
-from ..state.position import Instruct, Position
+from ..state.position import Instruct, Instruction, Position, kind_of
 
 # %% auto #0
 __all__ = ['is_adoption', 'ahead_of', 'adopted_schema', 'prepare_adoption']
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #410c9bab
-def is_adoption(instruction: Mapping[str, Any] | None) -> bool:
+def is_adoption(instruction: Instruction | None) -> bool:
     "The instruction is to take over a lake of the 2019 solution."
-    return (instruction or {}).get("kind") == Instruct.ADOPT
+    return kind_of(instruction) == Instruct.ADOPT
 
 # %% ../../notebooks/08_load/17_adoption.ipynb #68a51643
 def ahead_of(
-    instruction: Mapping[str, Any]
+    instruction: Instruction
     | None,  # an adoption that is void, because the lake has commits of ours; None: there is none
     position: Position,  # of its newest commit
 ) -> str:  # "" where the old solution is not ahead

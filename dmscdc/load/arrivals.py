@@ -13,7 +13,17 @@ from ..errors import Word
 from ..landing.advice import Advice
 from ..landing.files import Listing, RawFile, TableRef, change_order, day_before
 from ..landing.load_set import clock
-from ..state.position import Instruct, Position, checksum, fit_window, identify_applied, less, plus
+from dmscdc.state.position import (
+    Instruct,
+    Instruction,
+    Position,
+    checksum,
+    fit_window,
+    identify_applied,
+    kind_of,
+    less,
+    plus,
+)
 
 # %% auto #0
 __all__ = ['advance', 'union', 'Arrivals', 'sort_out', 'gone_names', 'split_late', 'is_copied', 'split_at', 'by_tally',
@@ -195,7 +205,7 @@ class Plan:
     waits: str = ""  # what it waits for
     notes: tuple[str, ...] = ()  # why a person must look, and which commands help
     remarks: tuple[str, ...] = ()  # worth knowing, nothing to do
-    instruction: dict[str, Any] | None = None  # that the commit carries out, from the state; keys: `check_instruction`
+    instruction: Instruction | None = None  # that the commit carries out, from the state
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive
     doubts: tuple[str, ...] = ()  # of the notes, those that stay true until a reload, or until a person accepts them
     empties: str = ""  # why the table loses all rows
@@ -227,7 +237,7 @@ def some(files: Iterable[RawFile | str]) -> str:
 def _work(plan: Plan) -> list[str]:
     "What is done, a phrase each."
     words = []
-    if (plan.instruction or {}).get("kind") == Instruct.ADOPT and not plan.load:
+    if kind_of(plan.instruction) == Instruct.ADOPT and not plan.load:
         words.append(f"go on from the 2019 solution ({plan.before})")
     if plan.load:
         verb = "initial load" if plan.before is None else f"replace the table by load {plan.load_number}"
@@ -265,7 +275,7 @@ def announce(
     find: Callable[[], Sequence[str]],  # the files of others in the table's folder
 ) -> Plan:
     "Add to a plan that takes over a 2019 lake what that means; without a file it waits for a person."
-    if plan.load or (plan.instruction or {}).get("kind") != Instruct.ADOPT:
+    if plan.load or kind_of(plan.instruction) != Instruct.ADOPT:
         return plan
     # Our two columns are added to all files of the old lake, which people should know beforehand.
     if files := find():

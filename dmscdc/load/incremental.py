@@ -34,7 +34,7 @@ from .raw_files import after_drop, carry_over, find_unreadable, open_files, quar
 from .resent import left_out_before, passed_rows, sent_before_load
 from .results import NAMED, LoadResult, StagedLoad, Step
 from .resumed import never_seen, resumed_files
-from ..state.position import Instruct, Position
+from ..state.position import Instruct, Position, kind_of
 
 # %% auto #0
 __all__ = ['prepare_changes', 'prepare_empty']
@@ -180,7 +180,7 @@ def _fold_keyless(step: Step, folded: FoldedBatch) -> FoldedBatch:
     applied = dict(step.before.window)
     sent_again = rows_sent_again(step.spark, context, head, changes, folded.batch, folded.earlier, applied)
     repeats_of_the_load = repeats_of_load(step.spark, context, head, changes, reading.files)
-    instruction = (step.plan.instruction or {}).get("kind")
+    instruction = kind_of(step.plan.instruction)
     was_applied = instruction in (Instruct.REPLAY, Instruct.REWIND) or any(
         footer.path in applied for footer in changes.footers
     )

@@ -5,7 +5,7 @@
 # %% ../../notebooks/08_load/02_plan.ipynb #cell-004
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,7 @@ from dmscdc.load.arrivals import (
     split_late,
     union,
 )
-from ..state.position import Instruct, Position, Reload, checksum, instruction_for, take_over
+from ..state.position import Instruct, Instruction, Position, Reload, checksum, instruction_for, take_over
 
 # %% auto #0
 __all__ = ['Situation', 'note_too_late', 'note_copied', 'note_blocked', 'note_other', 'note_unlike', 'notes_on', 'plan_changes',
@@ -56,7 +56,7 @@ class Situation:
     now: float  # shortly before the landing was listed, epoch seconds
     quiet_period: float  # seconds
     insert_only: bool
-    asked: dict[str, Any] | None  # an instruction that is valid now
+    asked: Instruction | None  # that is valid now
     files: tuple[RawFile, ...]  # change files of landing and archive, each once, in order
     archived: frozenset[str]  # paths of those that are in the archive only
     any_age: bool = False  # a late file is applied however old it is: it was staged from a stream
@@ -74,12 +74,14 @@ class Situation:
         return self.before
 
     @property
-    def instruction(self) -> dict[str, Any]:
-        "What a person asks for; empty for nothing."
-        return self.asked or {}
+    def instruction(self) -> Instruction:
+        "What a person asks for. Raises `LookupError` where nobody does."
+        if self.asked is None:
+            raise LookupError(f"nothing is asked of {self.table}")
+        return self.asked
 
     def asks(self, kind: Instruct) -> bool:
-        return self.instruction.get("kind") == kind
+        return self.asked is not None and self.asked["kind"] == kind
 
     def command(self, advice: Advice, **facts: str) -> str:
         return f"`{advice(self.table, **facts)}`"
@@ -443,7 +445,7 @@ def plan_table(
     now: float,  # taken before the landing was listed, epoch seconds
     quiet_period: float = 300.0,  # seconds
     insert_only: bool = False,
-    instruction: Mapping[str, Any] | None = None,  # from the state
+    instruction: Instruction | None = None,  # from the state
     archive: Listing | None = None,
     commit: int | None = None,  # the table's newest; an instruction for another one is void
     any_age: bool = False,  # late files are applied however old they are

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..landing.advice import Advice, set_key
-from ..state.position import Instruct
+from ..state.position import Instruct, kind_of
 
 # %% auto #0
 __all__ = ['check_inputs', 'prepare_position', 'prepare_emptied', 'commit_steps', 'check_ready', 'problem_of', 'carry_out',
@@ -211,7 +211,7 @@ def _keep_doubts(state: State, table: TableRef, plan: Plan, result: LoadResult) 
     "What makes a table doubtful is kept: the next run, which finds nothing wrong, would hide it."
     item = state.get(table)
     doubts_before = tuple(item.status.get("doubts") or ()) if item else ()
-    is_accepted = (plan.instruction or {}).get("kind") == Instruct.ACCEPT
+    is_accepted = kind_of(plan.instruction) == Instruct.ACCEPT
     doubts = (*(() if plan.load or is_accepted else doubts_before), *plan.doubts, *result.doubts)
     if doubts != doubts_before:
         state.note_run(table, {"doubts": list(dict.fromkeys(doubts))[-_DOUBTS:]})

@@ -25,7 +25,7 @@ from .plan import plan_table
 from .results import TableState, note_too_fine
 from ..spark.formats import FORMATS
 from ..state.items import State, TableItem
-from ..state.position import Instruct, Position
+from ..state.position import Instruct, Position, kind_of
 
 # %% auto #0
 __all__ = ['ALL_EVERY', 'lost_since', 'look_at_state', 'load_state', 'needs_all', 'plan_state']
@@ -178,7 +178,7 @@ def _plan_lost(
     "Nothing, until a person asks for a reload; that is done, and says which applied files are gone."
     item = table_state.item
     applied = item.position or Position()
-    if (item.instruction or {}).get("kind") != Instruct.RELOAD:
+    if kind_of(item.instruction) != Instruct.RELOAD:
         return _untouched(table_state)
     files = landing.files(item.table)
     # The load is asked for in any case: that files of the window are gone is said below, and stops nothing.
@@ -330,7 +330,7 @@ def plan_state(
     plan = replace(plan, remarks=(*plan.remarks, *filter(None, [read, fine, difference_note])))
     plan = warn(announce(plan, table_state.lake.unmanaged_files), item.moved)
     # A reload, or a person who accepts, settles everything that the notes below are about.
-    if plan.load or (plan.instruction or {}).get("kind") == Instruct.ACCEPT:
+    if plan.load or kind_of(plan.instruction) == Instruct.ACCEPT:
         return plan
     empty = _note_empty(table_state, landing, files, archived)
     unapplied = _note_unapplied(table_state, files, archived)

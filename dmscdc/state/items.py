@@ -17,7 +17,7 @@ from ..errors import BadSetting, LeaseLost, StaleState, StateUnusable, UnknownTa
 from ..landing.advice import Advice, set_key
 from ..landing.files import TableRef, change_order
 from ..landing.partition_transforms import entries
-from .position import Instruct, Position, Reload, check_instruction, fit_window
+from .position import Instruct, Instruction, Position, Reload, check_instruction, fit_window, kind_of
 
 # %% auto #0
 __all__ = ['LEASE_FIELDS', 'ATTRIBUTES', 'UNSET_LOAD', 'SETTINGS', 'STATUS_FIELDS', 'Lease', 'check_lease', 'lease_of',
@@ -95,7 +95,7 @@ class TableItem:
     folder: str = ""  # of the lake table below its lake, if not schema/table: a lake of the 2019 solution
     position: Position | None = None  # None: never loaded
     commit: int = 0  # number of the commit that the position belongs to
-    instruction: dict[str, Any] | None = None  # {"kind": …, "commit": the commit it is meant for, …}
+    instruction: Instruction | None = None  # bound to a commit
     intent: dict[str, Any] | None = None  # what the current run intends to commit
     status: dict[str, Any] = field(
         default_factory=dict
@@ -201,7 +201,7 @@ def to_attributes(item: TableItem) -> dict[str, str | int]:  # by name: texts an
 def by_hand(
     item: TableItem,  # as stored beside them
     stored: Mapping[str, str],  # the attributes of 2019 among others
-) -> dict[str, Any] | None:  # an instruction, bound to the item's commit
+) -> Instruction | None:  # bound to the item's commit
     "The instruction in `LastFullLoadDate` and `LastIncrementalFile`, if others wrote them."
     own_progress, date = _progress(item.table, item.position), stored["LastFullLoadDate"]
     last_change = stored["LastIncrementalFile"].rpartition(table_path(item.table))[2]  # a bucket may stand before it
@@ -485,7 +485,7 @@ def with_instruction(
     instruction: Mapping[str, Any],  # bound to the item's commit, unless it names one
 ) -> TableItem:
     "Stores an instruction for the next pass; a later one replaces an earlier one."
-    if (item.instruction or {}).get("kind") == Instruct.ADOPT and instruction.get("kind") != Instruct.RELOAD:
+    if kind_of(item.instruction) == Instruct.ADOPT and instruction.get("kind") != Instruct.RELOAD:
         raise BadSetting(
             f"{item.table} will be taken over from the 2019 solution by its next pass, and dmscdc has no "
             "position of it before that: "

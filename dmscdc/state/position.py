@@ -12,15 +12,15 @@ from datetime import datetime, timezone
 from hashlib import blake2b
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, Required, TypedDict, cast
 
 from ..errors import BadInstruction, NotADmsName, Word
 from ..landing.files import Listing, RawFile, TableRef, change_order, parse_name
 
 # %% auto #0
 __all__ = ['LIMIT', 'Again', 'MARKS', 'Position', 'pack_names', 'unpack_names', 'fit_window', 'read_again', 'reread', 'checksum',
-           'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'Instruct', 'Reload',
-           'check_instruction', 'instruction_for', 'take_over']
+           'less', 'plus', 'reload_folder', 'reload_name', 'identify_applied', 'Instruct', 'Reload', 'Instruction',
+           'kind_of', 'check_instruction', 'instruction_for', 'take_over']
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-008
 @dataclass(frozen=True)
@@ -329,10 +329,28 @@ class Reload(Word):
     SUPERSEDE = "supersede"  # none of those that are applied: the load has them
 
 # %% ../../notebooks/06_state/01_position.ipynb #5c139d93
-def check_instruction(instruction: Mapping[str, Any]) -> dict[str, Any]:  # the same, as a plain dictionary
-    """Refuses an instruction that no plan could carry out. Its keys: `kind`, an `Instruct`; `commit`, for which it is
-    meant; and those of its kind: rewind `to` or `after` (a change file), replay `files`, reload `changes` (a `Reload`),
-    drop `files` (none: all that are quarantined), adopt `load` (LastFullLoadDate) and `last` (LastIncrementalFile)."""
+class Instruction(TypedDict, total=False):
+    "What a person asks of a table's next pass, as the state keeps it in JSON: its kind, and what that kind needs."
+
+    kind: Required[str]  # an `Instruct`
+    commit: int | None  # for which it is meant; None: for any
+    to: str  # rewind: the change file to begin with, or else
+    after: str  # the one before it
+    files: list[str]  # replay: change files; drop: any files, none for all that are quarantined
+    changes: str  # reload: a `Reload`
+    load: str  # adopt: LastFullLoadDate of the 2019 solution
+    last: str  # and its LastIncrementalFile
+
+# %% ../../notebooks/06_state/01_position.ipynb #5c139d95
+def kind_of(instruction: Instruction | None) -> str:  # an `Instruct`; "" where nothing is asked
+    "What is asked."
+    return instruction["kind"] if instruction else ""
+
+# %% ../../notebooks/06_state/01_position.ipynb #5c139d94
+def check_instruction(
+    instruction: Mapping[str, Any],  # an `Instruction`, as others may have written it
+) -> Instruction:  # a copy
+    "Raises `BadInstruction` for one that no plan could carry out."
     checked, kind = dict(instruction), instruction.get("kind")
     if kind not in list(Instruct):
         raise BadInstruction(f"an instruction is one of {', '.join(Instruct)}, not {kind!r}")
@@ -346,14 +364,14 @@ def check_instruction(instruction: Mapping[str, Any]) -> dict[str, Any]:  # the 
     for path in [checked.get("to"), checked.get("after"), checked.get("last"), *files]:
         if path and not _is_change(path):
             raise BadInstruction(f"{kind} needs change files like 20181215-100311204.parquet, not {path!r}")
-    return checked
+    return cast(Instruction, checked)
 
 # %% ../../notebooks/06_state/01_position.ipynb #cell-037
 def instruction_for(
     table: TableRef,
-    instruction: Mapping[str, Any] | None,
+    instruction: Instruction | None,
     commit: int | None,  # the table's newest
-) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+) -> tuple[Instruction | None, tuple[str, ...]]:
     "The instruction if it is meant for this commit, else a note."
     if instruction is None:
         return None, ()
@@ -369,7 +387,7 @@ def instruction_for(
 # %% ../../notebooks/06_state/01_position.ipynb #cell-040
 def take_over(
     listing: Listing,
-    adoption: Mapping[str, Any],  # an instruction of kind `adopt`: load, last
+    adoption: Instruction,  # of kind `adopt`
     now: float,  # when it was listed, epoch seconds
 ) -> Position:
     "The position of a table that the 2019 solution has loaded: all change files up to its last one are applied."
