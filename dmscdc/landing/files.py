@@ -433,7 +433,7 @@ class Landing(Protocol):
 class LandingPlace(Landing, Protocol):
     "One folder or bucket."
 
-    deep: list[str]  # a file of DMS of each folder that is not a table, but has some too deep
+    deep: list[str]  # a file of each folder that is not a table, but has files of DMS too deep
     listings: int  # of tables until now
 
     def transactions(self, folder: str, after: str = "") -> list[RawFile]:
@@ -443,7 +443,7 @@ class LandingPlace(Landing, Protocol):
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
     """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
-    `deep`: a file of DMS of each folder that is not a table, but has some too deep; `odd`: folders no pass looks into."""
+    `deep`: a file of each folder that is not a table, but has files of DMS too deep; `odd`: folders no pass looks into."""
 
     def __init__(
         self,
