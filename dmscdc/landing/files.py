@@ -443,7 +443,7 @@ class LandingPlace(Landing, Protocol):
 # %% ../../notebooks/02_landing/01_files.ipynb #cell-044
 class FolderLanding:
     """A landing in a folder. `unread`: schemas that cannot be read; `mixed`: folders with files of transactions;
-    `deep`: a file of each folder that is not a table, but has files of DMS too deep; `odd`: folders no pass looks into."""
+    `deep`: a file of each folder that is not a table, but has some too deep; `odd`: folders no pass looks into."""
 
     def __init__(
         self,
