@@ -68,7 +68,7 @@ class Verdict(Word):
 
 
 NOT_DONE = (Verdict.FAILED, Verdict.REFUSED)
-TROUBLE = (*NOT_DONE, Verdict.ATTENTION)  # a person must look
+TROUBLE = (*NOT_DONE, Verdict.ATTENTION)  # something needs attention
 WELL = (Verdict.OK, Verdict.NOTHING)
 ENDS = tuple(verdict for verdict in Verdict if verdict not in (Verdict.WAITING, Verdict.PAUSED))  # of a run
 

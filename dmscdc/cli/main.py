@@ -153,7 +153,7 @@ def init(
 def _needs_somebody(
     row: dict[str, Any],  # of `status_row`
 ) -> bool:
-    "Whether a person must look at a table."
+    "Whether a table needs attention."
     return row["state"] == "waiting" or row["verdict"] in TROUBLE
 
 # %% ../../notebooks/17_cli/12_main.ipynb #dcd2834b
@@ -299,7 +299,7 @@ def pass_(
 ) -> None:
     """Bring every table up to date: one notebook per table, in parallel.
 
-    Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but a person must look,
+    Exit codes: 0 done or nothing to do, 1 failed or refused, 2 wrong use, 3 done, but something needs attention,
     4 another run is at work on a table."""
     from dmscdc.runs.progress import Progress
     from dmscdc.service.passes import run_pass
@@ -348,7 +348,7 @@ def status(
 ) -> None:
     """Show every table with its key, rows, position, lag, verdict, and what it waits for.
 
-    Exit codes: 0 done, 1 the landing cannot be listed, 3 a person must look."""
+    Exit codes: 0 done, 1 the landing cannot be listed, 3 something needs attention."""
     from dmscdc.service.status import read_statuses, status_row, with_last_verdict
 
     unread: list[str] = []

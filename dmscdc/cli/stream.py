@@ -69,7 +69,7 @@ def stream_command(
 ) -> None:
     """Follow a DynamoDB table: read the changes in its Kinesis stream, stage them, apply them.
 
-    Exit codes: 0 stopped or drained, 1 a window could not be read or applied, 2 wrong use, 3 a person must look,
+    Exit codes: 0 stopped or drained, 1 a window could not be read or applied, 2 wrong use, 3 something needs attention,
     4 another process is at work."""
     from dmscdc.service.schedule import stop_signals
     from dmscdc.stream.follow import follow_stream

@@ -712,7 +712,7 @@ def _take_back(
     now: TableState,
     landing: Landing,
     named: bool,  # a person has named this table
-) -> str:  # why a person must look; "" if nobody needs to
+) -> str:  # what needs attention; "" if nobody needs to
     "Set the state back to the lake's newest commit, if there is one and a person has named the table."
     # Going back forgets commits that the state has, so a person has to name the table.
     if not now.lost or not (now.head and named):

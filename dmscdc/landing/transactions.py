@@ -265,7 +265,7 @@ class Routed:
     written: int = 0  # change files
     old: int = 0  # change files left out, because the table's load is younger
     last: str = ""  # the newest file of transactions that is divided, now or before
-    problems: tuple[str, ...] = ()  # what a person must look at, a sentence each
+    problems: tuple[str, ...] = ()  # what needs attention, a sentence each
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #67e6d20a
 _NEAR = 60.0  # seconds before a load, as in planning
@@ -322,7 +322,7 @@ class _Look:
     url: str  # of the list
     done: Done  # the list, with the time of this look if it listed all
     files: tuple[RawFile, ...]  # not divided, or grown since, in order
-    problems: tuple[str, ...] = ()  # what a person must look at
+    problems: tuple[str, ...] = ()  # what needs attention
 
 # %% ../../notebooks/02_landing/05_transactions.ipynb #64e3dad0
 def _route_file(

@@ -185,7 +185,7 @@ class PlanKind(Word):
     INITIAL = "initial"
     INCREMENTAL = "incremental"
     BOTH = "both"
-    ATTENTION = "attention"  # a person must look first
+    ATTENTION = "attention"  # a person must decide first
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #b5730327
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Plan:
     before: Position | None = None
     after: Position = field(default_factory=Position)  # what the commit stores
     waits: str = ""  # what it waits for
-    notes: tuple[str, ...] = ()  # why a person must look, and which commands help
+    notes: tuple[str, ...] = ()  # what needs attention, and which commands help
     remarks: tuple[str, ...] = ()  # worth knowing, nothing to do
     instruction: Instruction | None = None  # that the commit carries out, from the state
     archived: tuple[str, ...] = ()  # paths of inputs that lie in the archive

@@ -269,7 +269,7 @@ def did(
 def verdict_of(
     loads: Sequence[LoadResult],
     plan: Plan,
-    notes: Sequence[str],  # why a person must look
+    notes: Sequence[str],  # what needs attention
 ) -> tuple[str, str]:
     "Verdict and words of a run that did its work."
     words = did(loads) or plan.waits or "nothing to do"
@@ -299,7 +299,7 @@ class Processed:
     versions: Mapping[str, str] = field(default_factory=dict)  # of the parts
     lag: float | None = None  # see `lag_of`
     catalog: SyncResult = SyncResult()  # what the catalogue was told
-    notes: tuple[str, ...] = ()  # why a person must look
+    notes: tuple[str, ...] = ()  # what needs attention
     stream: Mapping[str, Any] = field(default_factory=dict)  # how far a stream was read that brings its change files
     rows_before: int | None = None  # of the table; None where there was none
     sample: tuple[Mapping[str, Any], ...] = ()  # some changed rows, see `masked`

@@ -184,7 +184,7 @@ class Run:
 
     @property
     def exit_code(self) -> int:
-        "0 ok or nothing to do, 1 failed or refused, 3 a person must look, 4 another run works on the table."
+        "0 ok or nothing to do, 1 failed or refused, 3 something needs attention, 4 another run works on the table."
         return Verdict(self.verdict).exit_code
 
 # %% ../../notebooks/09_runs/02_log.ipynb #cell-029

@@ -95,7 +95,7 @@ def say_boundary(
     tables: Mapping[str, Outcome],
     newest_file: str,  # the newest file of transactions
     remarks: list[str],  # receives what is as it should be
-    unread: list[str],  # receives what a person must look at
+    unread: list[str],  # receives what needs attention
 ) -> None:
     "Where the tables stand after a consistent pass."
     behind = [name for name, outcome in tables.items() if outcome.verdict not in WELL]

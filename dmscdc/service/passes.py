@@ -84,7 +84,7 @@ class PassResult:
 
     @property
     def exit_code(self) -> int:
-        "0 done or nothing to do, 1 failed, 3 a person must look, 4 another run is at work on a table."
+        "0 done or nothing to do, 1 failed, 3 something needs attention, 4 another run is at work on a table."
         return Verdict(self.verdict).exit_code
 
     def __str__(self) -> str:
@@ -497,7 +497,7 @@ def _with_unread(
     verdict: dict[str, str],  # verdict, words and cause of the tables that were seen
     unread: Sequence[str],  # what could not be looked into, a sentence each
 ) -> dict[str, str]:  # of the pass
-    "Words and verdict of a pass that could not read everything: a person must look."
+    "Words and verdict of a pass that could not read everything: something needs attention."
     if not unread:
         return verdict
     # After exit code 0 nobody has to look, and here somebody must.

@@ -39,7 +39,7 @@ def dmscdc_pass():
         done = dmscdc("pass", "--only", table)
         print(done.stdout)
         if done.returncode == 3:
-            raise AirflowFailException(f"{table}: a person must look, and trying again does not help")
+            raise AirflowFailException(f"{table} needs attention, and trying again does not help")
         if done.returncode not in (0, 4):  # 4: another run is at work on the table
             raise RuntimeError(f"{table}: dmscdc pass ended with {done.returncode}")
 

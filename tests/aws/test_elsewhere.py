@@ -53,7 +53,7 @@ def test_airflow_runs_a_task_for_each_table_that_has_work_and_one_that_wants_a_k
     done = run(HERE / "airflow.txt", "-c", RUN, str(FILES), str(tmp_path / "done.json"), **env)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     tasks = [["load", "sampledb.product", "success"], ["load", "sampledb.store", "failed"], ["tables_with_work", None, "success"]]
-    assert json.loads((tmp_path / "done.json").read_text()) == ["failed", tasks] and "a person must look" in done.stdout + done.stderr
+    assert json.loads((tmp_path / "done.json").read_text()) == ["failed", tasks] and "needs attention" in done.stdout + done.stderr
     status = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)
     assert {row["table"]: row["rows"] for row in status} == {"sampledb.product": len(shop_rows()["product"]), "sampledb.store": None}
 

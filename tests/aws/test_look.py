@@ -297,7 +297,7 @@ def test_who_is_in_trouble_says_so_every_hour_until_it_is_over_and_who_looked_at
 
     account.put(account.home / "landing/deep/shop/c/LOAD00000001.parquet", b"of no table")
     account.now += timedelta(hours=1)
-    assert not calm() and not calm()  # no table is in trouble, and yet a person must look
+    assert not calm() and not calm()  # no table is in trouble, and yet something needs attention
     boto3.client("s3").delete_object(Bucket=account.bucket, Key="dms/deep/shop/c/LOAD00000001.parquet")
     assert calm()
 
