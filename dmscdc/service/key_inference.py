@@ -5,6 +5,7 @@
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-003
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,11 +31,12 @@ from ..storage.filesystem import fs_and_path
 
 # %% auto #0
 __all__ = ['SHARE', 'NEVER', 'COUNTED', 'read_first_rows', 'some_rows', 'rank', 'is_whole', 'is_unique', 'looks_like_id',
-           'is_inserted_twice', 'guess', 'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
+           'contradict', 'guess', 'Suggestion', 'judged_by', 'keyless_changes', 'suggest_key', 'folders_in']
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-006
 # Enough to show that a column is not a key, and read quickly however large the file is.
 _SAMPLE = 10_000  # rows, fewer if they are larger than:
+_SMALL = 1 << 20  # bytes of a file that is read whole
 SHARE = 64 << 20  # bytes before compression
 
 
@@ -110,7 +112,7 @@ def looks_like_id(
     table: str,  # name without its schema
 ) -> int:  # 0 "id", 1 "product_id" in product, 2 any "…_id", 3 no such name
     "How likely a column is a key, by its name."
-    name, table_name = column.lower().replace("_", ""), table.lower().replace("_", "")
+    name, table_name = (re.sub(r"[_\s-]", "", text.lower()) for text in (column, table))
     if name == "id":
         return 0
     if name in (f"{table_name}id", f"id{table_name}", f"{table_name.removesuffix('s')}id"):
@@ -118,12 +120,19 @@ def looks_like_id(
     return 2 if column.lower().endswith("_id") or column.endswith(("Id", "ID")) else 3
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b15
-def is_inserted_twice(
+_READ_LATER = "read later"  # in place of an operation: a row of a load that a change file has, too
+
+
+def contradict(
     changes: Sequence[pa.Table],  # rows of change files, in order
     columns: tuple[str, ...],
+    is_whole: bool = False,  # they begin with all rows of the load
 ) -> bool:
-    "Whether a row is inserted that is there, by these columns, and was not deleted since."
+    """Whether columns are no key: one has no value, or a row is inserted that was there and not deleted since, or, where
+    all rows are known, most updates and deletes meet no row."""
     parts = [rows.select([OP, *columns]) for rows in changes if {OP, *columns} <= set(rows.column_names)]
+    if any(part[name].null_count for part in parts for name in columns):
+        return True
     if not parts:
         return False
     rows = pa.concat_tables(parts, promote_options="permissive")
@@ -131,13 +140,19 @@ def is_inserted_twice(
         pc.make_struct(pc.equal(rows[OP], "I"), pc.equal(rows[OP], "D")), pa.scalar(1), pa.scalar(-1), pa.scalar(0)
     )
     totals = rows.append_column("_cdc_step", step).group_by(list(columns)).aggregate([("_cdc_step", "sum")])
-    return bool(pc.any(pc.greater(totals["_cdc_step_sum"], 1)).as_py())
+    if pc.any(pc.greater(totals["_cdc_step_sum"], 1)).as_py():
+        return True
+    is_there = pc.is_in(rows[OP], pa.array(["I", _READ_LATER]))
+    there, later = rows.filter(is_there).select(columns), rows.filter(pc.invert(is_there)).select(columns)
+    unmet = later.join(there.group_by(list(columns)).aggregate([]), list(columns), join_type="left anti").num_rows
+    # A row may be deleted before the load reads it, so a few prove nothing.
+    return is_whole and 2 * unmet > later.num_rows
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #cell-018
 def guess(
     rows: pa.Table,  # some rows of the table
     table: str,  # its name without schema
-    changes: Callable[[], Sequence[pa.Table]] = list,  # reads the first change files
+    is_ruled_out: Callable[[tuple[str, ...]], bool] = lambda columns: False,  # by the changes, which it reads
 ) -> tuple[str, ...]:  # columns; empty where nothing identifies the rows
     "The best key for the rows: one column, by name and type, else the first two or three that fit."
     ranks = {field.name: rank(field, is_whole(rows[field.name])) for field in rows.schema}
@@ -149,9 +164,9 @@ def guess(
         return tuple(c for c in singles[:1] if rows.num_rows and looks_like_id(c, table) < 3)
 
     def fits(key: tuple[str, ...]) -> bool:
-        # Where only values speak for a key, a row that is inserted twice speaks against it.
+        # Where only its values suggest a key, the changes may rule it out.
         has_name = len(key) == 1 and looks_like_id(key[0], table) < 3
-        return is_unique(rows, key) and (has_name or not is_inserted_twice(changes(), key))
+        return is_unique(rows, key) and (has_name or not is_ruled_out(key))
 
     # Key columns usually come first, and a wide table would have thousands of combinations.
     several = (columns_together for size in (2, 3) for columns_together in combinations(columns[:8], size))
@@ -213,6 +228,18 @@ def _first_changes(landing: Landing, table: TableRef, listing: Listing, csv: Rea
             changes.append(read_first_rows(landing, table, file, csv))
     return changes
 
+# %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b18
+def _as_inserts(
+    rows: pa.Table,  # of a load file
+    changes: Sequence[pa.Table],  # rows of change files
+) -> pa.Table:
+    "The rows of a load as inserts; those that a change file has, too, are marked: the load may have read them after it."
+    names = [name for name in rows.column_names if name != OP]
+    values_of = lambda part: zip(*(part[name].to_pylist() for name in names))
+    known = {row for part in changes if set(names) <= set(part.column_names) for row in values_of(part)}
+    marks = [_READ_LATER if row in known else "I" for row in values_of(rows)]
+    return rows.select(names).append_column(OP, pa.array(marks, pa.string()))
+
 # %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b17
 def _key_of_images(
     landing: Landing,
@@ -262,7 +289,9 @@ def suggest_key(
         words = f"{names}: {listing.changes[0].path} has before images of these columns, as a task adds them to a key"
         return Suggestion(images, words, f"{only} --key {for_shell(names)}")
     changes = cache(lambda: _first_changes(landing, table, listing, csv))  # read only where they decide
-    key = guess(rows, table.name, changes)
+    loaded = cache(lambda: [_as_inserts(rows, changes())] if listing.load else [])
+    is_whole = len(listing.load) == 1 and rows.num_rows < _SAMPLE and file.size < _SMALL
+    key = guess(rows, table.name, lambda columns: contradict([*loaded(), *changes()], columns, is_whole))
     if rows.num_rows < 2:
         rows_seen = f"{'1 row was' if rows.num_rows else 'no row was'} seen in {file.path}, too few to tell"
         words = f"{','.join(key)}, by its name: {rows_seen}" if key else f"{rows_seen}; {NEVER}"

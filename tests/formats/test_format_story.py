@@ -54,7 +54,7 @@ def test_the_report_of_a_run_shows_rows_before_and_after(home):
 
 @pytest.mark.torture
 def test_a_row_is_explained_an_earlier_commit_read_and_versions_kept(home):
-    assert "agrees with the files" in " ".join(said(home, "history", "sampledb.product", "--key", "id=1001").split())
+    assert "matches the raw files" in " ".join(said(home, "history", "sampledb.product", "--key", "id=1001").split())
     said(home, "as-of", "sampledb.product", "--commit", "1", "--out", "then")
     assert duckdb.sql(f"select name from '{home}/then/**/*.parquet' where id = 1001").fetchall() == [("Trail Lantern 300",)]
     assert "26        24" in said(home, "scd2", "sampledb.product")

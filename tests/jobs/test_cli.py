@@ -18,7 +18,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dmscdc.capture.shop import write_shop
-from dmscdc.capture.writer import write_load
+from dmscdc.capture.writer import write_changes, write_load
 from dmscdc.cli.main import app
 from dmscdc.landing.files import FolderLanding, TableRef
 from dmscdc.runs.run import run_notebook
@@ -45,6 +45,24 @@ def test_tables_may_be_named_without_an_option(shop):
     assert shop("plan", "product").output == shop("plan", "--only", "product").output != shop("plan", "store").output
     assert shop("status", "product").output == shop("status", "--only", "sampledb.product").output != shop("status").output
     assert shop("runs", "list", "product").output == shop("runs", "list", "--table", "sampledb.product").output
+
+
+def test_a_key_that_few_rows_have_by_chance_is_ruled_out_by_the_changes(tmp_path, dmscdc):
+    for table, columns, load, changes in (
+        ("shop.bill", {"no": "int", "year": "int", "sum": "int"}, [(1, 2025, 5), (1, 2026, 6)], [("U", 1, 2026, 7), ("I", 2, 2026, 8)]),
+        ("shop.code", {"kind": "int", "code": "string"}, [(1, "a"), (2, "b")], [("U", None, "a")]),  # a key has values
+        (
+            "shop.late",
+            {"code": "string", "n": "int"},
+            [("a", 9), ("b", 2)],
+            [("I", "a", 1), ("U", "a", 9), ("U", "b", 3), ("U", "b", 4)],
+        ),  # read after its changes
+    ):
+        write_load(tmp_path / "landing", table, load, columns)
+        write_changes(tmp_path / "landing", table, changes, "20181215-100311204", columns)
+    assert dmscdc("init", "--landing", "landing", "--lake", "lake").exit_code == 0
+    plans = json.loads(dmscdc("plan", "--json").output)
+    assert [plan["suggested"] for plan in plans] == [["no", "year"], ["code"], ["code"]]
 
 
 def test_init_never_writes_over_settings(shop):

@@ -121,9 +121,9 @@ def test_changes_that_only_a_key_could_apply_are_named_in_every_answer_and_nothi
     ]
     for words in (["history", "shop.item", "--key", "item=lamp"], ["history", "shop.item", "--where", "item = lamp"]):
         said = typed(one, *words, code=3)
-        assert "delete, not applied: the table has no key" in said and "agrees with the files" not in said and "differs: 1 update or delete" in said
+        assert "delete, not applied: the table has no key" in said and "matches the raw files" not in said and "differs: 1 update or delete" in said
     said = typed(one, "history", "shop.item", "--where", "item = tent")
-    assert "agrees with the files" in said and "1 update was not applied, because the table has no key; an update does not say which row" in said
+    assert "matches the raw files" in said and "1 update was not applied, because the table has no key; an update does not say which row" in said
     for words in (["find", "shop.item", "item=lamp"], ["changes", "shop.item"], ["as-of", "shop.item"]):
         assert "not applied: 2 updates and deletes of a table without a key" in typed(one, *words)
     assert [

@@ -117,7 +117,7 @@ def test_a_table_s_line_says_lag_files_rows_bytes_seconds_and_verdict(house):
     assert 0 < good["seconds"] < 60 and good["level"] == "INFO"
     broken = lines_of(house, "table")["shop.broken"]
     assert [broken[name] for name in names[:4]] == ["failed", None, 2, 0] and broken["failed"] == 1
-    assert broken["level"] == "ERROR" and "unreadable file" in broken["words"]
+    assert broken["level"] == "ERROR" and "a file that cannot be read" in broken["words"]
     new = lines_of(house, "table")["shop.new"]
     assert (new["verdict"], new["state"], new["files_waiting"], new["attention"], new["run"]) == ("attention", "waiting", None, 1, None)
     assert {**check_emf(broken), **check_emf(new)} == {"failed": 1, "attention": 1} and "_aws" not in good, "a table that is well costs nothing"
