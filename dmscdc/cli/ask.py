@@ -234,7 +234,11 @@ def key_or_conditions(
     lake, item = lake_table_of(config, table)
     head = lake.head()
     key = head.key if head else item.key
-    if len(conditions) == len(key) and not any(re.search(r"[<>=%]", text) for text in conditions):
+    are_values = not any(re.search(r"[<>=%]", text) for text in conditions)
+    if are_values and conditions and key and len(conditions) != len(key):
+        given = f"its key is {', '.join(key)}, which {count(len(conditions), 'value')} cannot name"
+        raise BadKey(f"{table}: {given}. Give all of its values, or conditions like 'price>=100'")
+    if are_values and len(conditions) == len(key):
         pairs = [(quoted(name), value) for name, value in zip(key, conditions)]
         names = set(key)
     is_key = len(names) == len(conditions) and names == set(key or names)

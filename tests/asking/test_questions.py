@@ -232,6 +232,9 @@ def test_a_key_may_be_typed_without_its_column(told):
         said = [CliRunner().invoke(app, [command, "item", key, "--folder", str(home)]) for key in ("id=1", "1", '"id"=1')]
         assert {one.exit_code for one in said} == {0} and len({one.output for one in said}) == 1, said[1].output
     assert [row["id"] for row in asked(home, "as-of", "item", "1")["first"]] == ["1"]
+    for command in ("history", "blame", "as-of"):
+        said = CliRunner().invoke(app, [command, "item", "1", "2", "--folder", str(home)])
+        assert said.exit_code == 2 and "its key is id, which 2 values cannot name" in said.output
 
 
 def test_what_cannot_be_asked_is_refused_in_words(told):
