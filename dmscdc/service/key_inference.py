@@ -37,6 +37,7 @@ __all__ = ['SHARE', 'NEVER', 'COUNTED', 'read_first_rows', 'some_rows', 'rank', 
 # Enough to show that a column is not a key, and read quickly however large the file is.
 _SAMPLE = 10_000  # rows, fewer if they are larger than:
 _SMALL = 1 << 20  # bytes of a file that is read whole
+_FEW = 20  # rows, which values alone say little about
 SHARE = 64 << 20  # bytes before compression
 
 
@@ -301,7 +302,9 @@ def suggest_key(
         return Suggestion((), words, f"{only} --insert-only")
     noun, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {noun} different in {file.path}"
-    return Suggestion(key, words, f"{only} --key {for_shell(columns)}")
+    has_name = len(key) == 1 and looks_like_id(key[0], table.name) < 3
+    chance = "" if has_name or rows.num_rows >= _FEW else "; so few may differ by chance: see the source's primary key"
+    return Suggestion(key, f"{words}{chance}", f"{only} --key {for_shell(columns)}")
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #eca18613
 COUNTED = 1_000_000  # rows of a file that are read

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.quick
 
 NEVER = "--insert-only is for rows that are never updated or deleted"
 
+CHANCE = "so few may differ by chance: see the source's primary key"
+
 
 @pytest.mark.parametrize(
     "column, rows, words, command",
@@ -31,7 +33,7 @@ NEVER = "--insert-only is for rows that are never updated or deleted"
         ("said", [], f"no row was seen in LOAD00000001.parquet, too few to tell; {NEVER}", "--key COLUMN"),
         ("id", [("a",)], "id, by its name: 1 row was seen in LOAD00000001.parquet, too few to tell", "--key id"),
         ("said", [("a",), ("a",)], f"nothing identifies the 2 rows seen of LOAD00000001.parquet; {NEVER}", "--insert-only"),
-        ("said", [("a",), ("b",)], "said: 2 of 2 values are different in LOAD00000001.parquet", "--key said"),
+        ("said", [("a",), ("b",)], f"said: 2 of 2 values are different in LOAD00000001.parquet; {CHANCE}", "--key said"),
     ],
 )
 def test_a_key_is_proposed_from_two_rows_on_and_insert_only_never_from_fewer(tmp_path, column, rows, words, command):
