@@ -281,7 +281,7 @@ def key_changes(evidence: Evidence) -> Iterator[Finding]:
         if any(name.upper() == f"BI_{key}".upper() for name in sample.names for key in evidence.key):
             return
         for op, values in zip(sample.rows[OP].to_pylist(), _keys_of(sample.rows, evidence.key)):
-            if op == "U" and values not in keys:
+            if op == "U" and values not in keys and None not in values:  # without a key it is refused
                 strange.append((sample.file.path, values))
             keys.add(values)
     if strange:
