@@ -21,7 +21,7 @@ from ..changes.schema import FILE, OP, Column, evolve, read_footers
 from ..errors import NoPast
 from ..landing.advice import Advice
 from ..landing.files import RawFile, TableRef, change_order
-from ..landing.load_set import CutOff, first_cutoff, is_copy
+from ..landing.load_set import CutOff, find_cutoff, first_cutoff, is_copy
 from ..landing.s3 import open_landing
 from ..state.position import Instruct, Instruction, Position, checksum, identify_applied, reload_folder
 
@@ -188,6 +188,12 @@ def undecided_load(
         is_same = _is_same(changes, position, instruction)
         meaning = f"that load, which the lake has: {next_step}" if is_same else f"a new load: {next_step}"
         return [f"{table}: {who} what they are: {copied}. This answer takes them for {meaning}"]
+    if position and load and not stands_on(position, load) and not _is_first(position):
+        in_landing = [file for file in changes if file.path not in moved]  # an archive's times are those of the move
+        left_out = older_than(load, changes, moved)
+        answer = f"This answer leaves out {len(left_out) or 'no'} change file{'s' * (len(left_out) > 1)}"
+        if doubt := find_cutoff(load, in_landing).doubt:
+            return [f"{table}: {who} which change files the new load has: {doubt}. {answer}; {next_step}"]
     return []
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #247c62d1

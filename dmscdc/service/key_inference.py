@@ -129,7 +129,7 @@ def contradict(
     columns: tuple[str, ...],
     is_whole: bool = False,  # they begin with all rows of the load
 ) -> bool:
-    """Whether columns are no key: one has no value, or a row is inserted that was there and not deleted since, or, where
+    """Whether columns are no key: one has no value, a row is inserted that was there and not deleted since, or, where
     all rows are known, most updates and deletes meet no row."""
     parts = [rows.select([OP, *columns]) for rows in changes if {OP, *columns} <= set(rows.column_names)]
     if any(part[name].null_count for part in parts for name in columns):
@@ -234,7 +234,7 @@ def _as_inserts(
     rows: pa.Table,  # of a load file
     changes: Sequence[pa.Table],  # rows of change files
 ) -> pa.Table:
-    "The rows of a load as inserts; those that a change file has, too, are marked: the load may have read them after it."
+    "The rows of a load as inserts; those that a change file has, too, are marked: they may have been read after it."
     names = [name for name in rows.column_names if name != OP]
     values_of = lambda part: zip(*(part[name].to_pylist() for name in names))
     known = {row for part in changes if set(names) <= set(part.column_names) for row in values_of(part)}
