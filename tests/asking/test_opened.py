@@ -194,3 +194,16 @@ def test_a_lag_has_the_fractions_that_the_run_log_has():
 def test_rows_are_chosen_by_conditions(home):
     rows = dmscdc.open(home)["ware"].rows(where=["price > 2", "id < 9"]).to_arrow().to_pylist()
     assert of(rows) == {key: row for key, row in SOURCE.items() if key < 9 and row[2] and row[2] > 2}
+
+
+def test_of_a_new_load_about_which_nobody_has_decided_answers_say_so_until_a_pass_has_loaded_it(spark, tmp_path):
+    world = World(tmp_path, spark, {"id": "int", "name": "string"}, "shop.ware").set(key="id").load([(1, "a")])
+    world.changes(1, [("U", 1, "b")], time=datetime.now().astimezone()).go()
+    write_config(tmp_path, landing="landing", lake="lake", quiet_period=0)
+    asked = lambda: repr(dmscdc.open(tmp_path)["ware"].as_of())
+    assert "has decided" not in asked()
+    world.load([(1, "c"), (2, "d")], time=datetime.now().astimezone())  # the change file is years older by its name than by its time
+    assert world.go().verdict == "attention" and "shop.ware: nobody has decided which change files the new load has" in asked()
+    open_state(f"sqlite:{tmp_path / 'state.db'}").instruct(TableRef("shop", "ware"), {"kind": "reload", "changes": "supersede"})
+    assert "a person has decided (reload) which change files" in asked()
+    assert world.go().verdict == "ok" and "has decided" not in asked()
