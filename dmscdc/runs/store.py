@@ -341,7 +341,7 @@ class BucketRunStore(_BucketPages):
                 number += 1
 
     def _has_added(self, name: str, line: bytes) -> bool:  # False where the piece is full
-        "Add a line to a piece; a full one never grows again, as who has read on to the next never looks back."
+        "Add a line to a piece; a full one never grows again, since readers that went on to the next never look back."
         full: list[bool] = []  # of each attempt
 
         def edit(before: bytes) -> bytes | None:

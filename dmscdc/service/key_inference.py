@@ -159,14 +159,14 @@ def guess(
     ranks = {field.name: rank(field, is_whole(rows[field.name])) for field in rows.schema}
     typed = [name for name in ranks if "," not in name and name == name.strip()]  # as a key can be typed and stored
     columns = [name for name in typed if ranks[name] is not None]
-    # Names decide before types: `id` is meant as a key wherever it stands.
-    singles = sorted(columns, key=lambda c: (looks_like_id(c, table), ranks[c]))  # of equal ones the first
+    # Names decide before types: `id` is meant as a key wherever it stands. A `customer_id` may be that of another table.
+    singles = sorted(columns, key=lambda c: (min(looks_like_id(c, table), 2), ranks[c]))  # of equal ones the first
     if rows.num_rows < 2:  # anything would be unique
         return tuple(c for c in singles[:1] if rows.num_rows and looks_like_id(c, table) < 3)
 
     def fits(key: tuple[str, ...]) -> bool:
         # Where only its values suggest a key, the changes may rule it out.
-        has_name = len(key) == 1 and looks_like_id(key[0], table) < 3
+        has_name = len(key) == 1 and looks_like_id(key[0], table) < 2
         return is_unique(rows, key) and (has_name or not is_ruled_out(key))
 
     # Key columns usually come first, and a wide table would have thousands of combinations.
@@ -302,7 +302,7 @@ def suggest_key(
         return Suggestion((), words, f"{only} --insert-only")
     noun, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {noun} different in {file.path}"
-    has_name = len(key) == 1 and looks_like_id(key[0], table.name) < 3
+    has_name = len(key) == 1 and looks_like_id(key[0], table.name) < 2
     chance = "" if has_name or rows.num_rows >= _FEW else "; so few may differ by chance: see the source's primary key"
     return Suggestion(key, f"{words}{chance}", f"{only} --key {for_shell(columns)}")
 

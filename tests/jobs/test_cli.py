@@ -50,6 +50,8 @@ def test_tables_may_be_named_without_an_option(shop):
 def test_a_key_that_few_rows_have_by_chance_is_ruled_out_by_the_changes(tmp_path, dmscdc):
     for table, columns, load, changes in (
         ("shop.bill", {"no": "int", "year": "int", "sum": "int"}, [(1, 2025, 5), (1, 2026, 6)], [("U", 1, 2026, 7), ("I", 2, 2026, 8)]),
+        ("shop.buys", {"no": "int", "user_id": "int"}, [(1, 7), (2, 8)], [("I", 3, 9)]),  # of another table
+        ("shop.cart", {"code": "string", "user_id": "int"}, [("a", 7), ("b", 8)], [("I", "c", 7)]),  # the same, told by a change
         ("shop.code", {"kind": "int", "code": "string"}, [(1, "a"), (2, "b")], [("U", None, "a")]),  # a key has values
         (
             "shop.late",
@@ -62,7 +64,7 @@ def test_a_key_that_few_rows_have_by_chance_is_ruled_out_by_the_changes(tmp_path
         write_changes(tmp_path / "landing", table, changes, "20181215-100311204", columns)
     assert dmscdc("init", "--landing", "landing", "--lake", "lake").exit_code == 0
     plans = json.loads(dmscdc("plan", "--json").output)
-    assert [plan["suggested"] for plan in plans] == [["no", "year"], ["code"], ["code"]]
+    assert [plan["suggested"] for plan in plans] == [["no", "year"], ["no"], ["code"], ["code"], ["code"]]
 
 
 def test_init_never_writes_over_settings(shop):
