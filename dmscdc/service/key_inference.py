@@ -159,7 +159,7 @@ def guess(
     ranks = {field.name: rank(field, is_whole(rows[field.name])) for field in rows.schema}
     typed = [name for name in ranks if "," not in name and name == name.strip()]  # as a key can be typed and stored
     columns = [name for name in typed if ranks[name] is not None]
-    # Names decide before types: `id` is meant as a key wherever it stands. A `customer_id` may be that of another table.
+    # Names decide before types: `id` is meant as a key wherever it stands. A `customer_id` may be of another table.
     singles = sorted(columns, key=lambda c: (min(looks_like_id(c, table), 2), ranks[c]))  # of equal ones the first
     if rows.num_rows < 2:  # anything would be unique
         return tuple(c for c in singles[:1] if rows.num_rows and looks_like_id(c, table) < 3)
