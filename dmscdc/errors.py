@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Self, TypeGuard
 
 # %% auto #0
 __all__ = ['NOT_DONE', 'TROUBLE', 'WELL', 'ENDS', 'ERRORS', 'LABELS', 'Word', 'Verdict', 'steers', 'escaped', 'escaped_json',
-           'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable', 'LandingContradicts',
-           'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable', 'InputChanged', 'LakeDamaged',
-           'CommitConflict', 'LeftToFormat', 'MissingDataFile', 'FilesGone', 'ColumnsGone', 'LostRows', 'OutOfMemory',
-           'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError', 'BadSetting', 'StateUnusable',
-           'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing', 'BadSchedule', 'FolderInUse', 'NoSuchJob',
-           'RefusedParameters', 'RunStoreError', 'ServerMissing', 'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin',
-           'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed', 'BadKey', 'SourceRefused', 'SourceUnreachable',
-           'WrongValue', 'errors_page']
+           'cell_text', 'DmscdcError', 'is_expected', 'NotADmsName', 'LandingEmpty', 'LandingUnreachable',
+           'LandingContradicts', 'AlreadyExists', 'UnsupportedStore', 'Refused', 'Nameless', 'Unreadable',
+           'InputChanged', 'LakeDamaged', 'CommitConflict', 'LeftToFormat', 'MissingDataFile', 'FilesGone',
+           'ColumnsGone', 'LostRows', 'OutOfMemory', 'Busy', 'LeaseLost', 'StaleState', 'CatalogError', 'ConfigError',
+           'BadSetting', 'StateUnusable', 'BadInstruction', 'UnknownTable', 'FormatMissing', 'SuiteMissing',
+           'BadSchedule', 'FolderInUse', 'NoSuchJob', 'RefusedParameters', 'RunStoreError', 'ServerMissing',
+           'ServerDied', 'NotWanted', 'JarMissing', 'NoPlugin', 'PythonMismatch', 'WorkGoesOn', 'NoPast', 'NoFeed',
+           'BadKey', 'SourceRefused', 'SourceUnreachable', 'WrongValue', 'errors_page']
 
 # %% ../notebooks/00_errors.ipynb #7e4d1c02
 class Word(StrEnum):
@@ -98,6 +98,16 @@ def escaped_json(
 ) -> str:
     "The same for JSON, whose texts are read back as they were."
     return _STEERS.sub(lambda match: match[0] if match[0] == "\n" else json.dumps(match[0])[1:-1], text)
+
+
+def cell_text(
+    value: str | None,  # of a row
+) -> str:
+    "A value of a row for a person: `null` for none; a text that could be taken for that, or for nothing, is quoted."
+    if value is None:
+        return "null"
+    is_plain = value.isprintable() and value == value.strip() and value not in ("", "null", "–", "?")
+    return value if is_plain else repr(value)
 
 
 ERRORS: dict[str, type[DmscdcError]] = {}  # by name, in the order of this page

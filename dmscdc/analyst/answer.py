@@ -15,12 +15,12 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args, get_type_hints
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from ..errors import LABELS, DmscdcError, escaped
+from ..errors import LABELS, DmscdcError, cell_text, escaped
 from ..landing.advice import Advice, in_python
 from ..runs.log import AS_IT_IS, table_html
 from ..runs.report import COMMAND, duration
@@ -45,6 +45,7 @@ class Answer:
     words: tuple[str, ...] = ()  # sentences about the answer
     links: tuple[str, ...] = ()  # columns of paths that a notebook opens
     labels: Mapping[str, str] = field(default_factory=dict)  # how some columns are headed where they are shown
+    is_source: bool = False  # the values are the source's: a null and an empty text differ where they are shown
 
     @property
     def engine(self) -> str:
@@ -89,6 +90,10 @@ class Answer:
     def _heads(self) -> list[str]:
         return [self.labels.get(name, name) for name in self.columns]
 
+    def _shown(self, value: object) -> str:
+        is_cell = self.is_source and (value is None or isinstance(value, str))
+        return cell_text(cast("str | None", value)) if is_cell else _text(value)
+
     def _no_rows(self) -> str:
         return f"no rows of {', '.join(self._heads)}" if self.columns else "no rows"
 
@@ -99,7 +104,7 @@ class Answer:
 
     def __repr__(self) -> str:
         rows = self._first()
-        lines = [[_text(row[name]) for name in self.columns] for row in rows]
+        lines = [[self._shown(row[name]) for name in self.columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(self._heads, *lines)]
         table = [
             "  ".join(value.ljust(width) for value, width in zip(line, widths)).rstrip()
@@ -110,7 +115,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         rows = self._first()
-        shown = [{name: _text(row[name]) for name in self.columns} for row in rows]
+        shown = [{name: self._shown(row[name]) for name in self.columns} for row in rows]
         headed = [dict(zip(self._heads, row.values())) for row in shown]
         table = table_html(headed, _SHOWN) if rows else f"<p>{escape(self._no_rows())}</p>"
         # `table_html` escapes all markup, so links are put in afterwards.

@@ -35,7 +35,7 @@ from dmscdc.history.questions import (
 )
 from ..history.row import same
 from ..history.row_page import COLUMNS, key_text, life_lines, picture, sentences, value_text
-from ..history.small import read_lake
+from ..history.small import is_small_lake, read_lake
 from ..history.statistics import delays
 from ..lake.table import frame_as_stored
 from ..landing.advice import Advice
@@ -169,16 +169,17 @@ class Table:
         one = question_of(self.config, self.name)
         if one.head is None:
             raise UnknownTable(f"{self.name}: the lake has no commit of it yet: {Advice.PASS_ONLY(self.name)}")
-        # Arrow reads a table of plain Parquet; the other formats need Spark.
+        # Arrow reads a small table of plain Parquet; others need Spark.
         plain = one.lake.plain()
-        if plain is None:
+        if plain is None or not is_small_lake(one.lake, plain[0].number, one.past):
             stored = frame_as_stored(one.lake.read(self.spark(one.lake.format)), one.head.op_column)
-            frame = cast("DataFrame", rows_where(stored, conditions))
-            return Answer(self.name, frame if limit is None else frame.limit(limit))
+            frame = cast("DataFrame", in_key_order(rows_where(stored, conditions), one.head.key))
+            return Answer(self.name, frame if limit is None else frame.limit(limit), is_source=True)
         head, files = plain
-        stored_rows = as_stored(read_lake(head.schema, files, None if where else limit), head.op_column)
-        rows = cast(pa.Table, in_key_order(rows_where(stored_rows, conditions), head.key)).slice(0, limit)
-        return Answer(self.name, rows, (f"commit {head.number}",))
+        stored_rows = as_stored(read_lake(head.schema, files), head.op_column)
+        rows = cast(pa.Table, in_key_order(rows_where(stored_rows, conditions), head.key))
+        first = [f"the first {limit:,} of {len(rows):,} rows"] if limit is not None and limit < len(rows) else []
+        return Answer(self.name, rows.slice(0, limit), (*first, f"commit {head.number}"), is_source=True)
 
     @asked
     def history(
@@ -216,7 +217,8 @@ class Table:
         one, (when, note) = question_of(self.config, self.name), typed_moment(at) if at else (None, "")
         conditions = [where] if isinstance(where, str) else where
         answer = answer_as_of(self.config, one, when, file, commit, "", self.spark, conditions)
-        return Answer(self.name, answer.rows, (*answer.words, *([note] if note else [])))
+        rows = in_key_order(answer.rows, one.key)
+        return Answer(self.name, rows, (*answer.words, *([note] if note else [])), is_source=True)
 
     @asked
     def changes(

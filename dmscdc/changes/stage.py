@@ -400,7 +400,7 @@ def refuse_bad(
             f"{table}: {place}: Op is T, so the source's table was emptied there (TRUNCATE). Nothing "
             "was applied, and later files wait. Let the lake's table lose its rows there, too: "
             f"{Advice.SET(table, '--when-gone empty')}; or, if the rows of before shall stay, put such "
-            f"rows aside: {Advice.SET(table, '--bad-rows aside')}. "
+            f"rows in quarantine: {Advice.SET(table, '--bad-rows quarantine')}. "
             f"Then: {Advice.PASS_ONLY(table)}",
             folded.bad,
         )

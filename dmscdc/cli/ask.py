@@ -436,18 +436,22 @@ def answer_as_of(
 
     conditions = conditions_of(where)
     answer = _answer_whole(config, question, moment, file, commit, time_column, spark)
-    return replace(answer, rows=in_key_order(rows_where(answer.rows, conditions), question.key))
+    rows = rows_where(answer.rows, conditions)
+    # Spark sorts what is shown, and not what is written into a folder.
+    return replace(answer, rows=in_key_order(rows, question.key) if answer.engine == "Arrow" else rows)
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #3a005291
 def in_key_order(
-    rows: pa.Table | DataFrame,  # a frame stays as it is: who shows its first rows sorts these
+    rows: pa.Table | DataFrame,
     key: Sequence[str],  # () for a table without one: then the order of the files
 ) -> pa.Table | DataFrame:
     "Rows in the order in which a person looks for them."
     import pyarrow as pa
 
     if not isinstance(rows, pa.Table):
-        return rows
+        from dmscdc.changes.read import quoted
+
+        return rows.orderBy(*map(quoted, order_of(rows.columns, key)))
     with suppress(pa.ArrowNotImplementedError):  # a type that has no order
         return rows.sort_by([(name, "ascending") for name in order_of(rows.column_names, key)])
     return rows

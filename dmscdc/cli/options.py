@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.models import OptionInfo
 
-from ..errors import LABELS, DmscdcError, Verdict, escaped, escaped_json
+from ..errors import LABELS, DmscdcError, Verdict, cell_text, escaped, escaped_json
 from ..runs.log import value_words
 from ..runs.report import duration
 from ..service.config import DEFAULTS, FILE, MEANING, OLD_NAMES, Config, read_config
@@ -117,13 +117,15 @@ def show_source_rows(
     rows: Sequence[Mapping[str, Any]],
     names: Mapping[str, str],  # all columns -> how each is called
 ) -> None:
-    "Print rows of a source as a table, each column under its own name; a missing value is null."
+    "Print rows of a source as a table, each column under its own name."
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names.values():
         table.add_column(Text(escaped(name)), overflow="fold")
     for row in rows:
-        # A word for a missing value distinguishes it from an empty text.
-        table.add_row(*[Text("null" if row[name] is None else escaped(str(row[name]))) for name in names])
+        values = [row[name] for name in names]
+        # A null, an empty text and the text null are three values.
+        texts = [cell_text(value) if value is None or isinstance(value, str) else str(value) for value in values]
+        table.add_row(*[Text(escaped(text)) for text in texts])
     console().print(table)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-018

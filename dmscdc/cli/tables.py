@@ -16,6 +16,7 @@ import typer
 
 from .options import Json, Name, Only, session, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, LandingEmpty, UnknownTable
+from ..landing.advice import Advice
 from ..landing.files import Landing, TableRef, change_order, for_shell
 from ..landing.partition_transforms import source_columns
 from ..landing.s3 import open_landing
@@ -99,7 +100,10 @@ def _sentence_of(
     unavailable = ", ".join(item.csv.get("unavailable", ()))
     lacks = f", nulls in updates of {unavailable.replace('*', 'any column')} count as not logged" if unavailable else ""
     column = "" if item.op_column == "Op" else f", operation column {item.op_column}"
-    settings = f"key {key}, partition {partition}, deletes {item.delete}{column}{lacks}"
+    names = ("bad_rows", "schema_policy", "when_gone", "reload", "duplicates")
+    others = {name: getattr(item, name) for name in names if getattr(item, name) != getattr(TableItem, name)}
+    chosen = "".join(f", {n.replace('_', ' ')} {v.replace('aside', 'quarantine')}" for n, v in others.items())
+    settings = f"key {key}, partition {partition}, deletes {item.delete}{chosen}{column}{lacks}"
     return f"{item.table}: {settings}, {active}, {item.format}"
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #7f9b98d5
@@ -279,7 +283,7 @@ _GONE = (
 _RELOAD = "On a new load: replace rewrites the table, difference writes only the rows that differ"
 _DOUBLES = "Without a key: keep inserts right after the load that equal its rows, or drop them (quarantine)"
 _UNAVAILABLE = "keep:a,b or keep:*: a null there in an update means that the log had no value; null: it is a value"
-_BAD = "Rows that cannot be applied: stop refuses their batch, aside quarantines them"
+_BAD = "Rows that cannot be applied: stop refuses their batch, quarantine goes on without them"
 
 
 def _unavailable(text: str) -> list[str]:
@@ -442,7 +446,7 @@ def _set_columns(
     definition: Definition,
     since: str,
 ) -> None:
-    "Store a definition; its key becomes the table's key, if the table has none. Raises `BadSetting`."
+    "Store a definition; its key becomes the table's, if that has none, else the difference is shown. Raises `BadSetting`."
     from dmscdc.changes.definition import with_version
 
     before = state.get(table) or TableItem(table)
@@ -455,6 +459,13 @@ def _set_columns(
     state.put_settings(table, columns=initial[1], csv=csv, **key)
     if definition.dialect:  # types of a source, not a list of ours
         state.note_run(table, {"losses": list(definition.notes)})
+    if definition.key and not key and {*before.key} != {*definition.key}:
+        names = ",".join(definition.key)
+        show_line(
+            f"{table}: the definition has the primary key {names}, and the table is set to "
+            f"{','.join(before.key) or '--insert-only'}. If {names} is right: {Advice.SET(table)} --key "
+            f"{for_shell(names)}{f', then {Advice.RELOAD(table)}' if before.commit else ''}"
+        )
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #58088879
 def _show_columns(

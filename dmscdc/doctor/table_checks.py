@@ -49,7 +49,7 @@ __all__ = ['SEQUENCE_RULE', 'TABLE_CHECKS', 'check_unreadable', 'undefined', 'no
 def check_unreadable(evidence: Evidence) -> Iterator[Finding]:
     "Files and rows that are damaged or do not fit, or that we may not read."
     is_aside = evidence.item.bad_rows == "aside"
-    setting = f"{Advice.SET(evidence.name, '--bad-rows aside')}"
+    setting = f"{Advice.SET(evidence.name, '--bad-rows quarantine')}"
     on = "" if is_aside else f"; or go on without what is bad: {setting}"
     refused = "The batch is refused whole, and later files of the table wait"
     why = "The file is quarantined, and the table goes on without it" if is_aside else refused
@@ -213,7 +213,7 @@ def _emptied(evidence: Evidence, rows: list[str]) -> Finding:
     what = f"{some(rows)} says TRUNCATE ({OP} T)"
     if evidence.item.when_gone == "empty":
         return Finding("note", evidence.name, what, "The table loses its rows there", "")
-    empties, keeps = (Advice.SET(evidence.name, options) for options in ("--when-gone empty", "--bad-rows aside"))
+    empties, keeps = (Advice.SET(evidence.name, options) for options in ("--when-gone empty", "--bad-rows quarantine"))
     mend = f"{empties}; or, to keep the rows from before it: {keeps}"
     return Finding("error", evidence.name, what, "Its batch is refused until somebody says what it means", mend)
 

@@ -230,6 +230,10 @@ class Commits:
         "The first commit that holds a file, if its entry still exists."
         if self.head is None or not (self.holds(self.head, changelog, file) or file in changelog.before):
             return None
+        applied = dict(changelog.position.window if changelog.position else ())
+        # The rows that a file has now are not those that the lake took from it before.
+        if applied.get(file.path, file.size) != file.size:
+            return None
         for number in range(self.since(file.stamp or utc_time(file.time)), self.head.number + 1):
             commit = self.at(number)
             if commit and self.holds(commit, changelog, file):

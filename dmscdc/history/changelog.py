@@ -244,9 +244,11 @@ def lost_changes(
     window = position.window if position else ()
     missing = [path for path, size in window if path not in sizes]
     changed = [path for path, size in window if sizes.get(path, size) != size]
-    ends = {"is no longer in landing or archive": missing, "was changed after it was applied": changed}
-    sentences = [f"{paths[0]}{_more(paths)} {end}" for end, paths in ends.items() if paths]
-    return [f"{table}: {words}: what it changed is unknown" for words in sentences]
+    ends = {
+        "is no longer in landing or archive: what it changed is unknown": missing,
+        "was changed after it was applied: it may hold other rows than the lake took from it": changed,
+    }
+    return [f"{table}: {paths[0]}{_more(paths)} {end}" for end, paths in ends.items() if paths]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #33dcc6d8
 def _more(paths: Sequence[str]) -> str:
@@ -384,6 +386,21 @@ def hidden_rows(
     "Rows that do not count: those quarantined, and those before the TRUNCATE on which the changelog begins."
     return hide_emptied(quarantined_rows(changelog, lists), changelog.emptied)
 
+# %% ../../notebooks/10_history/01_changelog.ipynb #5d0f3c1e
+def _quarantined(
+    changelog: Changelog,
+    rows: Mapping[str, Collection[int]],  # of `quarantined_rows`
+) -> list[str]:
+    "A sentence where rows of its files are quarantined."
+    of_files = {file.path: rows[file.path] for file in changelog.files if rows.get(file.path)}
+    if not of_files:
+        return []
+    number = sum(map(len, of_files.values()))
+    are = "rows are" if number > 1 else "row is"
+    places = f"row {min(of_files[next(iter(of_files))]) + 1:,} of {next(iter(of_files))}{', …' * (number > 1)}"
+    shows = f"`{Advice.QUARANTINE_SHOW(changelog.table)}` shows why"
+    return [f"{changelog.table}: {number:,} {are} quarantined, and not in this answer ({places}); {shows}"]
+
 # %% ../../notebooks/10_history/01_changelog.ipynb #afd54f9c
 def how_read(
     item: TableItem,
@@ -448,7 +465,9 @@ def open_changelog(
     changelog = replace(changelog, emptied=emptied, gaps=gaps, position=position, reloads=reloads)
     changelog = replace(changelog, quarantine_folder=quarantine_folder)
     lists = position.quarantined if quarantine_folder and position else None
-    changelog = replace(changelog, hidden=hidden_rows(changelog, lists or {}), columns=columns)
+    quarantined = quarantined_rows(changelog, lists or {})
+    gaps = (*gaps, *_quarantined(changelog, quarantined))
+    changelog = replace(changelog, hidden=hide_emptied(quarantined, emptied), gaps=gaps, columns=columns)
     return _without_unread(changelog, position.unread if position else ())
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-029
@@ -481,8 +500,10 @@ def check_told(
     if until is None or not (load or emptied):
         return
     start = RawFile(emptied[0], 0, 0.0).stamp if emptied else utc_time(min(file.time for file in load))
+    # A load after the first was put when the lake had another: of changes that nobody set apart, none is its first.
+    is_told = changelog.number == 1 or bool(changelog.before)
     # Where files were copied, the load's time is that of the copy, and the first change may be earlier.
-    if load and not all(is_first_put(file) for file in changes if file.path not in changelog.moved):
+    if load and is_told and not all(is_first_put(file) for file in changes if file.path not in changelog.moved):
         start = min(start, changes[0].stamp)
     if until < start:
         words = f"{until:%Y-%m-%d %H:%M:%S} UTC was before {changelog.begins}, the earliest available position"

@@ -15,7 +15,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..errors import LABELS, Verdict
+from ..errors import LABELS, Verdict, cell_text
 from .audit import AGREES, OPEN, RowAudit
 from .lookup import utc
 from .row import AGAIN, GONE, LOST, NOTHING, THERE, Cell, Keyless, RowChange, RowLife
@@ -33,17 +33,12 @@ LONG = 60  # characters of a value that are shown
 
 def value_text(value: Any) -> str:
     "A value as a person reads it; a text that looks like null is quoted."
-    if value is None:
-        return "null"
     if isinstance(value, (bytes, bytearray)):
         text = f"0x{bytes(value[:LONG]).hex()}"
     elif isinstance(value, datetime):
         text = value.isoformat(" ").removesuffix("+00:00")
     else:
-        text = str(value)
-    # A text that could be taken for a null is quoted.
-    is_plain = text.isprintable() and text == text.strip() and text not in ("", "null", "–", "?")
-    text = text if is_plain or not isinstance(value, str) else repr(text)
+        text = cell_text(value) if value is None or isinstance(value, str) else str(value)
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
 # %% ../../notebooks/10_history/05_row_page.ipynb #1dbbc1ec

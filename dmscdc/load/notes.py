@@ -148,9 +148,10 @@ def note_unmatched(context: TableContext, written: CommitMetrics, left_out: Sche
             f"{','.join(context.key)}. If those are the key: {command}, then {reload}"
         )
     return (
-        f"{fact}: a key was changed at the source, so the row with the old key is still in the lake; or inserts are "
-        f"missing. To find such rows: {Advice.RECONCILE(context.table)}. To follow changed keys, add before-image "
-        "columns to the task, and let DMS load the table again"
+        f"{fact}: the key ({','.join(context.key)}) may be wrong; or a key was changed at the source, so the row with "
+        "the old key is still in the lake; or inserts are missing. With the source set (--source), such rows are "
+        f"found by: {Advice.RECONCILE(context.table)}. To follow changed keys, add before-image columns to the task, "
+        "and let DMS load the table again"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #86554a5b

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from ..errors import NOT_DONE, Verdict, escaped
+from ..errors import NOT_DONE, Verdict, cell_text, escaped
 from ..landing.files import for_shell
 from .log import RECORD, LoggedRun, from_json, keys_first, path_name, records, table_html, value_words
 
@@ -149,16 +149,11 @@ def _closed(path: str) -> str:
     return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else ""
 
 # %% ../../notebooks/09_runs/03_report.ipynb #cell-022
-def _or_null(value: str | None) -> str:
-    "A value of a row."
-    return "null" if value is None else value
-
-# %% ../../notebooks/09_runs/03_report.ipynb #7e885258
 def _pairs(cells: list[list[str | None]], place: int = 1) -> str:
     "Names and values of a row in a line; `at` is the place of the value in each cell."
-    return ", ".join(f"{cell[0]}={_or_null(cell[place])}" for cell in cells)
+    return ", ".join(f"{cell[0]}={cell_text(cell[place])}" for cell in cells)
 
-
+# %% ../../notebooks/09_runs/03_report.ipynb #7e885258
 _FILTERS: dict[str, Callable] = {
     "say": value_words,
     "size": size,
@@ -170,7 +165,7 @@ _FILTERS: dict[str, Callable] = {
     "shell": for_shell,
     "sum_of": sum_of,
     "mark": _mark,
-    "or_null": _or_null,
+    "cell_text": cell_text,
     "pairs": _pairs,
     "with_code": with_code,
 }

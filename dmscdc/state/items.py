@@ -388,7 +388,7 @@ _CHOICES = {  # setting → its values, and what they mean
     "delete": (("hard", "soft"), "delete is hard (the row goes) or soft (it is marked)"),
     "bad_rows": (
         ("stop", "aside"),
-        "bad rows stop their batch (stop), or are quarantined and the table goes on without them (aside)",
+        "bad rows stop their batch (stop), or are quarantined and the table goes on without them (quarantine)",
     ),
     "schema_policy": (
         ("evolve", "strict", "keep"),
@@ -437,6 +437,8 @@ def with_settings(
         settings[name] = _columns(item.table, name, settings[name])
     if "columns" in settings:
         settings["columns"] = tuple((name, kind) for name, kind in settings["columns"])
+    if settings.get("bad_rows") == "quarantine":
+        settings["bad_rows"] = "aside"  # as states call it
     if settings.get("key") and settings.get("insert_only"):
         raise BadSetting(f"{item.table}: a table has a key or is insert_only, not both")
     if settings.get("key"):

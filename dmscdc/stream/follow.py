@@ -559,7 +559,7 @@ def _refusal(done: Applied, manifest: Manifest, table: TableRef, say: Callable[[
     "With what helps where records that are no changes refuse their window."
     if done.verdict != Verdict.REFUSED or not manifest.bad:
         return done
-    way = f"{Advice.SET(table, '--bad-rows aside')}, then this command again"
+    way = f"{Advice.SET(table, '--bad-rows quarantine')}, then this command again"
     # The report names the bad row; the stream's own words say which record it was.
     say(helps := f"{manifest.bad[0]}. To quarantine such records and go on: {way}")
     return replace(done, words=f"{done.words}. {helps}")

@@ -17,7 +17,7 @@ from dmscdc.analyst import Lake
 from dmscdc.analyst.answer import in_calls
 from dmscdc.analyst.table import time_span
 from dmscdc.capture.writer import write_load
-from dmscdc.errors import BadKey, BadSetting, ConfigError, DmscdcError, LakeDamaged, UnknownTable
+from dmscdc.errors import BadKey, BadSetting, ConfigError, DmscdcError, LakeDamaged, NoPast, UnknownTable
 from dmscdc.landing.advice import in_python
 from dmscdc.landing.files import TableRef
 from dmscdc.service.config import read_config, write_config
@@ -196,6 +196,20 @@ def test_rows_are_chosen_by_conditions(home):
     assert of(rows) == {key: row for key, row in SOURCE.items() if key < 9 and row[2] and row[2] > 2}
 
 
+def test_rows_come_by_key_with_each_null_and_text_apart_and_what_is_quarantined_is_named(spark, tmp_path):
+    world = World(tmp_path, spark, {"id": "int", "name": "string"}, "shop.ware").set(key="id", bad_rows="aside")
+    world.load([(3, None), (2, "null"), (1, ""), (4, "d")])
+    world.changes(1, [("U", 4, "z"), ("X", 1, "a"), ("U", 1, None)]).changes(2, [("U", 1, "")])
+    world.go()
+    write_config(tmp_path, landing="landing", lake="lake")
+    ware = dmscdc.open(tmp_path)["ware"]
+    for rows, words in ((ware.rows(3), "the first 3 of 4 rows"), (ware.as_of(where="id < 4"), "1 row is quarantined")):
+        names = [line.split("  ")[rows.columns.index("name")].strip() for line in repr(rows).splitlines()[2:5]]
+        assert (rows.to_arrow()["id"].to_pylist(), names) == ([1, 2, 3], ["''", "'null'", "null"]) and words in repr(rows)
+    for answer in (ware.history(4), ware.changes(), ware.find(name="z"), ware.blame(4)):
+        assert f"1 row is quarantined, and not in this answer (row 2 of {closed(1)}.parquet)" in repr(answer)
+
+
 def test_of_a_new_load_about_which_nobody_has_decided_answers_say_so_until_a_pass_has_loaded_it(spark, tmp_path):
     world = World(tmp_path, spark, {"id": "int", "name": "string"}, "shop.ware").set(key="id").load([(1, "a")])
     world.changes(1, [("U", 1, "b")], time=datetime.now().astimezone()).go()
@@ -204,6 +218,8 @@ def test_of_a_new_load_about_which_nobody_has_decided_answers_say_so_until_a_pas
     assert "has decided" not in asked()
     world.load([(1, "c"), (2, "d")], time=datetime.now().astimezone())  # the change file is years older by its name than by its time
     assert world.go().verdict == "attention" and "shop.ware: nobody has decided which change files the new load has" in asked()
+    with pytest.raises(NoPast, match="2019-01-01 00:00:00 UTC was before load 2 "):  # whose rows are of a later time
+        dmscdc.open(tmp_path)["ware"].as_of("2019-01-01T00:00Z")
     open_state(f"sqlite:{tmp_path / 'state.db'}").instruct(TableRef("shop", "ware"), {"kind": "reload", "changes": "supersede"})
     assert "a person has decided (reload) which change files" in asked()
     assert world.go().verdict == "ok" and "has decided" not in asked()

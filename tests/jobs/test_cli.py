@@ -67,6 +67,17 @@ def test_a_key_that_few_rows_have_by_chance_is_ruled_out_by_the_changes(tmp_path
     assert [plan["suggested"] for plan in plans] == [["no", "year"], ["no"], ["code"], ["code"], ["code"]]
 
 
+def test_a_definition_with_another_key_than_the_one_set_says_so_and_settings_that_are_not_usual_are_shown(shop, tmp_path):
+    said = shop("table", "set", "sampledb.product", "--key", "price", "--bad-rows", "quarantine", "--when-gone", "keep").stdout
+    assert "deletes hard, bad rows quarantine, when gone keep, active" in said
+    (tmp_path / "shop.sql").write_text("create table sampledb.product (id int primary key, name varchar(9), price decimal(10,2))")
+    columns = ("table", "columns", "sampledb.product", "--ddl", str(tmp_path / "shop.sql"), "--dialect", "mysql")
+    said = " ".join(shop(*columns).stdout.split())
+    assert "the definition has the primary key id, and the table is set to price. If id is right: dmscdc table set sampledb.product --key id" in said
+    shop("table", "set", "sampledb.product", "--key", "id")
+    assert "primary key" not in shop(*columns).stdout
+
+
 def test_init_never_writes_over_settings(shop):
     done = shop("init", "--landing", "other", "--lake", "lake")
     assert done.exit_code == 2 and "already exists" in done.output

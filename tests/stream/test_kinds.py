@@ -372,7 +372,7 @@ def test_a_stream_of_nothing_but_rubbish_says_so(follow_it, tmp_path):
     assert (
         done.verdict == "refused"
         and "record 1 of shard-0 is not a change" in done.words
-        and f"dmscdc table set {TABLE} --bad-rows aside" in done.words
+        and f"dmscdc table set {TABLE} --bad-rows quarantine" in done.words
     )
 
 
@@ -381,7 +381,7 @@ def test_a_refused_window_says_which_record_it_was_and_how_to_go_on(follow_it, t
     done = follow_it(put(Kinesis(1), GOOD, ODD["a plain value"]), say=said.append)
     assert "record 2 of shard-0" in said[-1] and said[-1] in done.words
     assert done.verdict == "refused" and "record 2 of shard-0" in done.words and "the attribute s is '5', without a type" in done.words
-    assert f"dmscdc table set {TABLE} --bad-rows aside" in done.words
+    assert f"dmscdc table set {TABLE} --bad-rows quarantine" in done.words
     set_up(tmp_path, bad_rows="aside")
     assert follow_it(Kinesis(1)).verdict == "attention" and lake(tmp_path) == [("good", "1")]
 
