@@ -170,6 +170,9 @@ def _checks(hint: Any) -> list[tuple[Callable[[Any], bool], str]]:  # of `_TAKEN
     return [_TAKEN[kind] for kind in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if kind in _TAKEN]
 
 
+_CALLED = {"open_folder": "dmscdc.open"}  # functions that are called by another name
+
+
 def check_types(
     question: Callable,
     *arguments: Any,
@@ -177,7 +180,16 @@ def check_types(
 ) -> None:
     "Refuse an argument that does not fit its annotation. Raises `TypeError`, before anything is read."
     signature, hints = inspect.signature(question), get_type_hints(question)
-    for name, value in signature.bind(*arguments, **named).arguments.items():
+    names = [str(each).split(":")[0] for key, each in signature.parameters.items() if key != "self"]
+    call = f"{_CALLED.get(question.__name__, question.__name__)}({', '.join(names)})"
+    try:
+        bound = signature.bind(*arguments, **named)
+    except TypeError as error:
+        unknown = [name for name in named if name not in signature.parameters]
+        has_where = unknown and "where" in signature.parameters
+        meant = f"; did you mean where={f'{unknown[0]} = {named[unknown[0]]}'!r}?" if has_where else ""
+        raise TypeError(f"{call}: {f'there is no {unknown[0]}{meant}' if unknown else error}") from None
+    for name, value in bound.arguments.items():
         hint = hints.get(name)
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         if value is None and type(None) in kinds or not all(kind in (*_TAKEN, type(None)) for kind in kinds):
@@ -185,12 +197,13 @@ def check_types(
         is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         for one in value if is_many else (value,):
             if not any(fits(one) for fits, _ in _checks(hint)):
-                names = [str(each).split(":")[0] for key, each in signature.parameters.items() if key != "self"]
-                call = f"{question.__name__}({', '.join(names)})"
                 expected = " or ".join(words for _, words in _checks(hint))
                 by_name = [key for key, each in signature.parameters.items() if each.kind is each.KEYWORD_ONLY]
                 fitting = [key for key in by_name if any(fits(one) for fits, _ in _checks(hints.get(key)))]
-                meant = "".join(f"; did you mean {key}={one!r}?" for key in fitting[:1])
+                guesses = [f"{key}={one!r}" for key in fitting[:1]]
+                if int in kinds and isinstance(one, str) and one.isdecimal():
+                    guesses = [f"{name}={int(one)}"]
+                meant = "".join(f"; did you mean {guess}?" for guess in guesses)
                 raise TypeError(f"{call}: {name} is {expected}, not {one!r}{meant}")
 
 # %% ../../notebooks/18_analyst/01_answer.ipynb #5d01c4d3

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .answer import Answer, answer_of, asked, check_types, row_in_calls
 from .table import Table, runs_of, time_span
@@ -106,6 +106,16 @@ class Lake:
             self[name]
             return True
         return False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        is_question = hasattr(Table, name)
+        raise AttributeError(
+            f"{name} is a question about one table: lake['TABLE'].{name}(…)"
+            if is_question
+            else f"a lake has no {name}; if it is a table: lake[{name!r}]"
+        )
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)

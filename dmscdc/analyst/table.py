@@ -253,7 +253,7 @@ class Table:
         "One row for each column of a row: its value, and the change that gave it. Raises `BadKey`."
         key = self._named(values, key)
         life = life_of(self.config, self.name, {name: str(value) for name, value in key.items()})
-        words = "the row no longer exists: history() shows its changes" if life.steps else "no file names this key"
+        words = "the row no longer exists: history() shows its changes" if life.steps else "no file contains this key"
         lines = blame_lines(life)
         return answer_of(f"{self.name}, {key_text(life.key)}", lines, BLAME, *[words] * (not lines), *life.words)
 

@@ -347,8 +347,9 @@ def _engines_of(
         return signs[:1]
     if len(signs := _signs_in(text)) == 1:
         return signs
-    # Oracle's tools print its own words (`varchar2`, `number`), so a text without any is of another database.
-    return [engine for engine in _KINDS if engine != "oracle"]
+    # MySQL quotes a name with `, and Oracle's tools print its own words (`varchar2`, `number`).
+    others = ("oracle", "mysql") if re.search(r'(^|[,(])\s*"', body) else ("oracle",)
+    return [engine for engine in _KINDS if engine not in others]
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #2615f7e6
 _ENUM = r"\bcreate\s+type\s+([\w.]+)\s+as\s+enum"
@@ -365,14 +366,14 @@ def _one_body(text: str, table: TableRef) -> str:
     return bodies[0]
 
 # %% ../../notebooks/05_changes/08_definition.ipynb #2c937cc0
-def _unlike(table: TableRef, definitions: Sequence[Definition]) -> str:
+def _unlike(table: TableRef, definitions: Sequence[Definition], again: str) -> str:  # again: see `read_ddl`
     "The first column that databases take for different types, and the command that says which of them it is."
     for columns in zip(*[definition.columns for definition in definitions]):
         kinds = {definition.dialect: column.type for definition, column in zip(definitions, columns)}
         if len(set(kinds.values())) > 1:
             break
     words = ", ".join(f"{kind} in {engine}" for engine, kind in kinds.items())
-    command = Advice.COLUMNS(table, f"--ddl FILE --dialect {definitions[0].dialect}")
+    command = f"{again or Advice.COLUMNS(table, '--ddl FILE')} --dialect {definitions[0].dialect}"
     return (
         f"{table}: column {printable(columns[0].name)} has a type that differs between databases: {words}. "
         f"Name the database: {command} (or {', '.join(engine for engine in _KINDS if engine not in command)})"
@@ -383,6 +384,7 @@ def read_ddl(
     text: str,  # one statement or a whole dump
     table: TableRef,
     dialect: str = "",  # mysql, mariadb, postgresql, oracle or sqlserver; "": by its words
+    again: str = "",  # the command that was typed, to which a message adds a dialect; "": that of the table
 ) -> Definition:
     "The definition in a `create table`. Raises `BadSetting`."
     text = _COMMENTS.sub(lambda match: match[1] or " ", text)
@@ -400,7 +402,7 @@ def read_ddl(
     if not by_columns:
         raise failed[0]
     if len(by_columns) > 1:
-        raise BadSetting(_unlike(table, list(by_columns.values())))
+        raise BadSetting(_unlike(table, list(by_columns.values()), again))
     [definition] = by_columns.values()
     names = [column.name for column in definition.columns]
     return replace(definition, key=definition.key or _altered_key(text, table, names))

@@ -47,7 +47,7 @@ class QuarantinedRow:
 
 # %% ../../notebooks/05_changes/18_quarantine.ipynb #d225023e
 def quarantine_folder_of(
-    lake: str,  # where lake tables lie
+    lake: str,  # where lake tables are stored
     table: TableRef,
 ) -> str:
     "Where a table's lists lie."

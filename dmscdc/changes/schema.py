@@ -165,7 +165,10 @@ class Footer:
     is_whole: bool = False  # its rows are whole: a column that it lacks is null, and does not keep its value
 
 # %% ../../notebooks/05_changes/01_schema.ipynb #9b8d191c
-LET_DMS_REWRITE = "Take it out of the landing and let DMS write it again"
+LET_DMS_REWRITE = (
+    "Take it out of the landing and let DMS write it again "
+    "(start its task from a time before the file, or reload the table)"
+)
 
 
 def brief(

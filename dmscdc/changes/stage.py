@@ -411,6 +411,6 @@ def refuse_bad(
     rows = "such row" if folded.bad == 1 else "such rows"
     raise Refused(
         f"{table}: {place}: {fault}. {folded.bad:,} {rows} in this batch; nothing was applied. "
-        f"Put the file right or take it out of the landing, then: {Advice.PASS_ONLY(table)}",
+        f"Correct the file or take it out of the landing, then: {Advice.PASS_ONLY(table)}",
         folded.bad,
     )

@@ -236,7 +236,7 @@ def key_or_conditions(
     key = head.key if head else item.key
     are_values = not any(re.search(r"[<>=%]", text) for text in conditions)
     if are_values and conditions and key and len(conditions) != len(key):
-        given = f"its key is {', '.join(key)}, which {count(len(conditions), 'value')} cannot name"
+        given = f"its key is {', '.join(key)}, which needs {count(len(key), 'value')}; you gave {len(conditions)}"
         raise BadKey(f"{table}: {given}. Give all of its values, or conditions like 'price>=100'")
     if are_values and len(conditions) == len(key):
         pairs = [(quoted(name), value) for name, value in zip(key, conditions)]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,22 +14,20 @@ from typing import TYPE_CHECKING, Any
 from ..capture.shop import COLUMNS, PRODUCTS, SCHEMA, create_shop, tell_story
 from ..capture.sqlite import SqliteSource
 from ..capture.writer import write_changes, write_load
-from ..errors import FolderInUse
+from ..errors import FolderInUse, Verdict
 from ..landing.files import TableRef
-from ..reconcile.explain import Proof, ProofRequest, prove
-from ..reconcile.proven import keep_proof
-from ..runs.pages import write_front_page
+from ..reconcile.explain import ProofRequest, prove
 from ..service.config import Config, read_config, write_config
 from ..service.passes import PassResult, run_pass
-from ..service.status import read_statuses, status_row
+from ..service.schedule import run_proofs
 from ..state.registry import open_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # %% auto #0
-__all__ = ['TABLES', 'open_shop', 'ask_shop', 'set_up', 'change_shop', 'prove_all', 'summary', 'keep_proofs', 'set_up_2019',
-           'tell']
+__all__ = ['TABLES', 'open_shop', 'ask_shop', 'set_up', 'change_shop', 'prove_all', 'prove_in_notebooks', 'summary',
+           'set_up_2019', 'tell']
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #cell-022
 TABLES = {"store": "id", "product": "id", "productorder": "id"}  # of the shop, with their keys
@@ -89,28 +87,28 @@ def change_shop(
 # %% ../../notebooks/17_cli/02_demo.ipynb #cell-031
 def prove_all(
     config: Config,  # of the demo
-) -> list[Proof]:
+) -> list[dict[str, Any]]:  # `Proof.to_dict` of each
     "Compare every table of the shop with its source. Raises `Refused` for a table without a commit."
     places = (config.landing, config.lake, config.state, config.source)
-    return [prove(ProofRequest(TableRef(SCHEMA, name), *places)) for name in TABLES]
+    return [prove(ProofRequest(TableRef(SCHEMA, name), *places)).to_dict() for name in TABLES]
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #b493cf50
-def summary(
-    proof: Proof,
-) -> str:
-    "The result of a proof, short if the table is equal."
-    return f"{proof.table}: equal, {proof.done.lake.rows:,} rows" if proof.done.is_equal else proof.words
+def prove_in_notebooks(
+    config: Config,  # of the demo
+) -> list[dict[str, Any]]:  # the same
+    "Compare every table in a kept notebook, as `dmscdc reconcile` does."
+    runs = run_proofs(config, [TableRef(SCHEMA, name) for name in TABLES], say=lambda words: None)
+    return [
+        run.records.get("proof") or {"table": run.table, "verdict": run.verdict, "words": run.words} for run in runs
+    ]
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #5a4e0b1c
-def keep_proofs(
-    config: Config,  # of the demo
-    proofs: Sequence[Proof],
-) -> None:
-    "Note with each table that it was compared, and show it on the front page."
-    state = open_state(config.state, config.landing)
-    for proof in proofs:
-        keep_proof(state, TableRef.parse(str(proof.table)), proof.to_dict())
-    write_front_page(config.runs, [status_row(status) for status in read_statuses(config)], keep=config.keep)
+def summary(
+    proof: Mapping[str, Any],
+) -> str:
+    "The result of a proof, short if the table is equal."
+    is_equal = proof["verdict"] == Verdict.OK
+    return f"{proof['table']}: equal, {proof['lake']['rows']:,} rows" if is_equal else str(proof["words"])
 
 # %% ../../notebooks/17_cli/02_demo.ipynb #53b56cf6
 def _landing_of_2019(
@@ -164,8 +162,9 @@ def tell(
     folder: Path,  # new or empty
     say: Callable[[str], None],  # takes a line of text
     run: Callable[[Config], PassResult] = run_pass,  # one pass over all tables
+    compare: Callable[[Config], list[dict[str, Any]]] = prove_in_notebooks,  # all tables with their source
     **settings: Any,  # of dmscdc.toml, e.g. workers
-) -> list[Proof]:  # of all tables; equal, each of them, if all went well
+) -> list[dict[str, Any]]:  # `Proof.to_dict` of all tables; equal, each of them, if all went well
     "Run the whole example."
     # Each step is announced before it begins, because a pass takes a while.
     say(f"1 · a shop in SQLite: {folder / 'shop.db'}")
@@ -179,8 +178,7 @@ def tell(
     say("5 · second pass: only what is new")
     say(f"    {run(config).words}")
     say("6 · every lake table beside its source, as dmscdc reconcile compares them:")
-    proofs = prove_all(config)
+    proofs = compare(config)
     for proof in proofs:
         say(f"    {summary(proof)}")
-    keep_proofs(config, proofs)
     return proofs

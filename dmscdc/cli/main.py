@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from .. import __version__
 from .ask import as_of_command, feed_command, history, scd2_command
@@ -64,8 +65,29 @@ if TYPE_CHECKING:
 __all__ = ['app', 'demo', 'init', 'plan', 'doctor', 'pass_', 'status', 'schedule', 'server_settings', 'export_line', 'lend',
            'serve_spark', 'capture', 'pass_env', 'inside', 'checked_request', 'conformance', 'about', 'main']
 
+# %% ../../notebooks/17_cli/12_main.ipynb #7be0c2d1
+_OTHERWISE = {  # what people type -> what it is here
+    "rows": "`dmscdc as-of TABLE` shows its rows",
+    "compare": "`dmscdc reconcile TABLE` compares it with its source; in Python, lake['TABLE'].compare(…) two times",
+}
+
+
+class _Commands(TyperGroup):
+    "Our commands; one that belongs to a group, or has another name here, is named to whoever types it."
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:  # of wrong use
+            groups = [name for name, group in self.commands.items() if args[0] in getattr(group, "commands", ())]
+            meant = [_OTHERWISE[args[0]]] if args[0] in _OTHERWISE else [f"did you mean {n} {args[0]}?" for n in groups]
+            if meant:
+                vars(error)["message"] = f"No such command '{args[0]}': {', '.join(meant)}"
+            raise
+
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-005
 app = typer.Typer(
+    cls=_Commands,
     help="Turn AWS DMS change files into lake tables that equal the source.",
     no_args_is_help=True,
     add_completion=False,
@@ -122,12 +144,12 @@ def demo(
 
         if stream:
             place = stack.enter_context(open_place())
-            proofs = [tell_stream(folder.resolve(), say, place, follow, format=format)]
+            proofs = [tell_stream(folder.resolve(), say, place, follow, format=format).to_dict()]
         else:
             proofs = tell(folder.resolve(), say, one_pass, format=format)
     show_line(f"The front page: {folder / 'runs' / 'index.html'}")
     show_line(f"To go on: cd {folder} && dmscdc status")
-    raise typer.Exit(0 if all(proof.done.is_equal for proof in proofs) else 1)
+    raise typer.Exit(0 if all(proof["verdict"] == Verdict.OK for proof in proofs) else 1)
 
 # %% ../../notebooks/17_cli/12_main.ipynb #cell-013
 @app.command(epilog="Example: dmscdc init --landing /data/dms --lake /data/lake")

@@ -242,22 +242,28 @@ def fail(
 
 # %% ../../notebooks/17_cli/01_options.ipynb #09174f63
 def typed_moment(
-    typed: str | date,  # "2026-01-01T12:00", with or without Z or an offset; "today" and "yesterday", when they began
+    typed: str
+    | date,  # "2026-01-01T12:00", with or without Z or an offset; "now"; "today", "yesterday": their beginning
     now: datetime | None = None,  # UTC
 ) -> tuple[datetime, str]:  # UTC; what to say about it
     "The moment that was typed, and a note on how it was read. Raises `ValueError`."
     text = typed.isoformat() if isinstance(typed, date) else typed
+    now = now or datetime.now(timezone.utc)
+    if text.strip().lower() == "now":
+        return now, f"now is {now:%Y-%m-%dT%H:%M:%SZ}"
     days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
     if days is not None:
-        day = (now or datetime.now(timezone.utc)).replace(hour=0, minute=0, second=0, microsecond=0)
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return day - timedelta(days=days), f"{text.strip()} began at {day - timedelta(days=days):%Y-%m-%dT%H:%MZ}"
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"a time is written 2026-01-01T12:00Z, 2026-01-01, today or yesterday, not {text!r}") from None
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc), f"{text} has no time zone and is taken as UTC"
-    return moment.astimezone(timezone.utc), ""
+        times = "2026-01-01T12:00Z, 2026-01-01, now, today or yesterday"
+        raise ValueError(f"a time is written {times}, not {text!r}") from None
+    notes = [] if moment.tzinfo else [f"{text} has no time zone and is taken as UTC"]
+    moment = moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    notes += [f"{text} is in the future: files that land until then are not in this answer"] if moment > now else []
+    return moment, "; ".join(notes)
 
 # %% ../../notebooks/17_cli/01_options.ipynb #09174f64
 def typed_period(

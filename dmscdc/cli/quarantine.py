@@ -20,6 +20,7 @@ from dmscdc.changes.quarantine import (
 from .options import Json, Name, show_json, show_line, show_table, with_config
 from ..errors import BadSetting, UnknownTable
 from ..landing.files import TableRef, for_shell, printable
+from ..landing.s3 import open_landing
 from ..service.config import Config
 from ..state.items import TableItem
 from ..state.position import Instruct, Instruction, Position
@@ -152,6 +153,13 @@ def quarantine_replay(config: Config, table: Name, files: _Files = None) -> None
             f"{item.table}: {', '.join(loads)} is of the load; its rows come back only with a reload: "
             f"dmscdc table rewind {for_shell(item.table)} --reload"
         )
+    places = filter(None, (config.landing, config.archive))
+    landed = {file.path for place in places for file in open_landing(place).files(item.table).changes}
+    if gone := [path for path in changes if path not in landed]:
+        raise BadSetting(
+            f"{item.table}: {', '.join(gone)} is no longer in the landing, so it cannot be applied again. Put it back, "
+            f"or continue without it: dmscdc quarantine drop {for_shell(item.table)} {' '.join(map(for_shell, gone))}"
+        )
     if changes:
         words = f"{len(changes):,} file{'s are' if changes[1:] else ' is'} applied again"
         _instruct(item, config, {"kind": Instruct.REPLAY, "files": changes}, words)
@@ -163,5 +171,5 @@ def quarantine_drop(config: Config, table: Name, files: _Files = None) -> None:
     "Drop rows in quarantine for good; their list stays."
     item = _item(table, config)
     chosen = _chosen(item, config, files or [])
-    words = f"{len(chosen):,} file{'s are' if chosen[1:] else ' is'} asked about no more,"
+    words = f"{len(chosen):,} file{'s are' if chosen[1:] else ' is'} dropped from the quarantine"
     _instruct(item, config, {"kind": Instruct.DROP, "files": chosen}, words)

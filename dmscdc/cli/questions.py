@@ -22,6 +22,7 @@ from .options import JsonRows, Name, console, show_json, show_line, show_table, 
 from .runs import find_run
 from ..errors import BadKey, BadSetting, ConfigError, DmscdcError, UnknownTable
 from ..landing.advice import Advice
+from ..landing.files import for_shell
 from ..load.arrivals import count
 from ..runs.log import records
 from ..runs.store import open_run_store
@@ -96,6 +97,7 @@ _TOP = "Count the changes per key or column instead, the most changed first: key
 def changes_command(
     config: Config,
     table: Name,
+    key: Annotated[Optional[list[str]], typer.Argument(hidden=True)] = None,
     since: Annotated[Optional[str], typer.Option(help=_SINCE)] = None,
     until: Annotated[Optional[str], typer.Option(help="Only changes of files closed up to then")] = None,
     between: Annotated[Optional[tuple[str, str]], typer.Option(metavar="A B", help="--since A --until B")] = None,
@@ -111,6 +113,9 @@ def changes_command(
     from dmscdc.history.row_page import value_text
 
     without_pandas()
+    if key:
+        row = Advice.HISTORY(table, " ".join(map(for_shell, key)))
+        raise ValueError(f"changes shows those of all rows. To see one row's: {row}")
     if top not in ("", "keys", "columns"):
         raise ValueError(f"--top is keys or columns, not {top!r}")
     if between and (since or until):
@@ -247,7 +252,7 @@ def blame_command(
     elif life.steps:
         console().print(f"{table}: the row no longer exists; dmscdc history shows its changes", markup=False)
     else:
-        console().print(f"{table}: no file names this key", markup=False)
+        console().print(f"{table}: no file contains this key", markup=False)
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #91d590b9
 _CELLS = (  # of the notebook: what is said, and what is asked; with facts of `_examples`

@@ -432,7 +432,8 @@ def _definition_from(
         with snapshot(address(config.source, config.secret)) as look:
             return read_catalog(look.connection, table)
     text = _text_of(ddl or listed or "")
-    return read_ddl(text, table, dialect) if ddl else read_json(text)
+    again = f"dmscdc table columns {for_shell(table)} --ddl {for_shell(ddl or '')}"
+    return read_ddl(text, table, dialect, again) if ddl else read_json(text)
 
 # %% ../../notebooks/17_cli/03_tables.ipynb #821b251e
 def _versions_of(item: TableItem) -> list[tuple[str, Any]]:
@@ -446,7 +447,7 @@ def _set_columns(
     definition: Definition,
     since: str,
 ) -> None:
-    "Store a definition; its key becomes the table's, if that has none, else the difference is shown. Raises `BadSetting`."
+    "Store a definition; its key becomes the table's, or the difference is shown. Raises `BadSetting`."
     from dmscdc.changes.definition import with_version
 
     before = state.get(table) or TableItem(table)
@@ -487,17 +488,18 @@ def _show_columns(
 def _set_all(
     config: Config,
     state: State,
-    text: str,  # of a file with create tables
+    file: str,  # with create tables
     dialect: str,
     since: str,
 ) -> None:
     "Set the columns of every known table that the file creates, and name the others. Raises `BadSetting`."
     from dmscdc.changes.definition import defines, read_ddl, tables_in
 
+    text, again = _text_of(file), f"dmscdc table columns --ddl {for_shell(file)}"
     named, tables = tables_in(text), _known_tables(config, state)
     created = [table for table in tables if any(defines(name, table) for name in named)]
     # All are read before the first is set: a file is taken as a whole or not at all.
-    definitions = {table: read_ddl(text, table, dialect) for table in created}
+    definitions = {table: read_ddl(text, table, dialect, again) for table in created}
     for table, definition in definitions.items():
         _set_columns(state, table, definition, since)
         _show_columns(state.get(table) or TableItem(table))
@@ -535,7 +537,7 @@ def table_columns(
     if table is None:
         if not ddl:
             raise BadSetting("which table? dmscdc table columns TABLE; only --ddl FILE sets all tables of a file")
-        return _set_all(config, state, _text_of(ddl), dialect, since)
+        return _set_all(config, state, ddl, dialect, since)
     ref = TableRef.parse(table)
     if ways and not new:
         _check_known(config, state, TableItem(ref))

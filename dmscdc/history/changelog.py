@@ -178,7 +178,7 @@ def undecided_load(
     instruction: Instruction | None = None,  # that no pass has carried out
 ) -> list[str]:
     "A sentence where only a person can say what a load is, and what this answer takes it for."
-    who, next_step = "nobody has decided", f"`{Advice.PLAN_ONLY(table)}` says how to decide"
+    who, next_step = "nobody has decided", f"`{Advice.PLAN_ONLY(table)}` says how, once the load is complete"
     if instruction:
         who, next_step = f"a person has decided ({instruction['kind']})", "the next pass does what was decided"
     if load and _is_first(position) and (doubt := _first(load, changes, moved).doubt):
@@ -482,7 +482,7 @@ def upto(
     if file in ("load", ""):
         return replace(changelog, changes=())
     # Several date folders may have a file of this name; the last of them counts.
-    ends = [index for index, change in enumerate(changes, 1) if file in (change.path, change.name)]
+    ends = [i for i, change in enumerate(changes, 1) if file in (change.path, change.name, change.name.split(".")[0])]
     if not ends:
         earlier = [change.path for change in changes if change.order <= change_order(file)]
         nearest = earlier[-1] if earlier else "load"

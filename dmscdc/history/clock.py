@@ -92,7 +92,7 @@ def clock_of(
     "Find the columns with commit times. Raises `ValueError` for a column that is not there."
     columns = [column.name for column in files.schema]
     if time_column and time_column not in columns:
-        raise ValueError(f"no file carries the column {time_column}; there are {', '.join(columns)}")
+        raise ValueError(f"there is no column {time_column}; the columns are {', '.join(columns)}")
     rows = _first_rows(files)
     sequences = [name for name in _sequences_of(files, rows) if name not in key]
     # The task writes its timestamp column before all others.

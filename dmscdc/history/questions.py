@@ -291,7 +291,7 @@ def find_rows(
     files = changelog_files(changelog, key=key)
     names = [column.name for column in files.schema]
     if odd := [condition.column for condition in conditions if condition.column not in names]:
-        raise BadKey(f"{changelog.table}: no file carries {', '.join(odd)}; they carry {', '.join(names)}")
+        raise BadKey(f"{changelog.table}: there is no column {', '.join(odd)}; the columns are {', '.join(names)}")
     try:
         if not key:
             return _found_without_key(changelog, files, conditions)

@@ -193,7 +193,7 @@ def _check_files(
     names = dict.fromkeys(name for stats in looked.values() for name in stats.names if name != OP)
     odd = [name for name in query.columns if name not in names]
     if odd and looked:
-        raise BadKey(f"{changelog.table}: no file carries {', '.join(odd)}; they carry {', '.join(names)}")
+        raise BadKey(f"{changelog.table}: there is no column {', '.join(odd)}; the columns are {', '.join(names)}")
     for number, words in query.odd.items():
         # A value may fit the column's type in one file and not in another.
         if number not in query.fitting:

@@ -156,7 +156,7 @@ def lake_sentence(audit: RowAudit) -> str:
 # %% ../../notebooks/10_history/05_row_page.ipynb #31e5174d
 def sentences(audit: RowAudit) -> list[str]:
     "Sentences about the lake, about where the files begin, and about what is not known."
-    nothing = [] if audit.life.steps else ["None of the files read names this key."]
+    nothing = [] if audit.life.steps else ["No file that was read contains this key."]
     late = [step.number for step in audit.life.steps if step.is_late]
     words = []
     if late:

@@ -163,7 +163,7 @@ def find_cutoff(
     odd = next((file for file in changes if not is_believable(file)), None)
     if odd:
         finding = f"{odd.path} was put {clock(odd.time)}"
-        return CutOff(doubt=f"object times are not those of the first writing: {finding}")
+        return CutOff(doubt=f"files were rewritten or copied after DMS wrote them: {finding}")
     # What was put before the load began is in the load already.
     early = [file for file in changes if file.time < start]
     close = tuple(file for file in early if file.time >= start - _NEAR)

@@ -67,9 +67,8 @@ def note_late(context: TableContext, batch: Batch, late: Sequence[RawFile]) -> s
         return ""
     return (
         f"late file {late[0].path} met {count(batch.counts.overlapping_keys, 'key')} that newer files had changed; by "
-        "file names "
-        f"the newer ones won. No change sequence proves it. To be certain, reload: "
-        f"{Advice.RELOAD(context.table)}"
+        "file names the newer ones won. No change sequence proves it. To be certain, compare the table with its "
+        f"source ({Advice.RECONCILE(context.table)}), or let DMS load it again"
     )
 
 # %% ../../notebooks/08_load/14_notes.ipynb #cell-026

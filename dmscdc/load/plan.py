@@ -165,7 +165,7 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
     return (
         f"changed after {'it was' if len(files) == 1 else 'they were'} applied: {sizes}. "
         f"{case.command(Advice.REPLAY, file=files[0].path)} applies it as it is now, "
-        f"while what only its former rows changed stays; {case.command(Advice.ACCEPT)} leaves the table as it is, "
+        f"and changes made only by its old version remain; {case.command(Advice.ACCEPT)} leaves the table as it is, "
         "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
         f"{case.command(Advice.RELOAD)} makes it certain"
     )
@@ -522,7 +522,7 @@ def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
     if not files:
         return ""
     return (
-        f"applied as it is now: {some(files)}; what only its former rows changed stays as it made it. "
+        f"applied as it is now: {some(files)}; changes made only by its old version remain. "
         f"`{Advice.RELOAD(table)}` makes it certain"
     )
 

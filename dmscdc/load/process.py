@@ -231,7 +231,7 @@ def _places_of(context: TableContext, plan: Plan) -> tuple[str, ...]:
 def process_table(
     table: str,  # "schema.table"
     landing: str,  # where DMS writes
-    lake: str,  # where lake tables lie
+    lake: str,  # where lake tables are stored
     state: str,  # "sqlite:state.db"
     *,
     quiet_period: float = 300.0,  # seconds without a new file after which a load set counts as complete

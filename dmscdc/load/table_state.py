@@ -102,7 +102,7 @@ def _gone(item: TableItem, lake: LakeTable, head: Commit | None, error: FilesGon
 def look_at_state(
     state: State,
     table: TableRef,
-    lake: str,  # where lake tables lie
+    lake: str,  # where lake tables are stored
     format: str = "parquet",  # of a table that the state does not know yet
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> TableState:
@@ -128,7 +128,7 @@ def look_at_state(
 def load_state(
     state: State,
     table: TableRef,
-    lake: str,  # where lake tables lie
+    lake: str,  # where lake tables are stored
     format: str = "parquet",  # of a table that the state does not know yet
     catalog: str = "",  # glue:DATABASE, for a format that is kept there
 ) -> TableState:
@@ -260,12 +260,11 @@ def _note_unapplied(
     ]
     if not missing:
         return ""
-    are, pronoun = ("is", "it") if len(missing) == 1 else ("are", "them")
+    are, repaired, pronoun = ("is", "a repaired file", "it") if len(missing) == 1 else ("are", "repaired files", "them")
     return (
         f"{some(missing)} {are} gone from the landing, refused at {refused['at'][:16].replace('T', ' ')} UTC and never "
-        f"applied. Bring {pronoun} back mended; `{Advice.ACCEPT(table_state.item.table)}` says that "
-        "the "
-        f"table is right without {pronoun}"
+        f"applied. Put {repaired} in the same place; or accept the table without {pronoun}: "
+        f"{Advice.ACCEPT(table_state.item.table)}"
     )
 
 # %% ../../notebooks/08_load/18_table_state.ipynb #52ab5b71

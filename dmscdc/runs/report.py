@@ -419,6 +419,7 @@ LAKE = {  # what became of the lake's files -> how a page says it
 MOST = 50  # files and sentences that are shown individually
 LIMIT = 290_000  # bytes of a page
 BASE = Markup("<!-- base -->")  # where a page says what its relative places are below
+_OF_LEASE = ("owner", "fence")  # parameters that say nothing to a person; the notebook has them
 _SHOWN = 50  # changed rows at most, as `SAMPLE` of `lake.table` has it
 
 # %% ../../notebooks/09_runs/03_report.ipynb #42ae8803
@@ -433,7 +434,7 @@ def in_plain_words(
     if run.job == "reconcile":
         return (
             f"This report is about a comparison of {run.table} in the source with its copy in the lake, by sums "
-            "over all rows that both sides compute. The banner says what came out."
+            "over all rows that both sides compute. The result is above."
         )
     if run.job != LOADS:
         return ""
@@ -647,7 +648,7 @@ def page_values(
         "took": took(run.start, run.end) if run.end else None,
         "steps": steps_of(run, done.get("seconds") or {}),
         "notes": [note for note in done.get("notes") or [] if note not in run.words][:MOST],
-        "parameters": parameters_of(book),
+        "parameters": [one for one in parameters_of(book) if one["name"] not in _OF_LEASE],
         "others": _other_tables(recorded),
         "versions": done.get("versions") or {},
         "most": MOST,

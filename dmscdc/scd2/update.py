@@ -201,7 +201,7 @@ def spec_of(
     key = scd2.item.key
     names = [column.name for column in files.schema]
     if unknown := [column for column in ignored if column not in names or column in key]:
-        words = "cannot be ignored: it is of the key, or no file carries it"
+        words = "cannot be ignored: it is in the key, or there is no such column"
         raise BadSetting(f"{scd2.table}: column {unknown[0]} {words}")
     plain = replace(files, place={path: (group, kind[7:]) for path, (group, kind) in files.place.items()})
     clock = clock_of(plain, key, time_column)

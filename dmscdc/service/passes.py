@@ -479,7 +479,7 @@ def _short_refusal(
     refusal = status.refusal or {}
     since = f" since {refusal['at'][:16]}Z" if refusal.get("at") else ""
     words = unnamed(first_sentence(refusal.get("words", "")), str(status.table)).rstrip(".")
-    return f"{status.table}: refused{since}, {words}. Nothing has changed; `{Advice.STATUS()}` shows it whole"
+    return f"{status.table}: refused{since}, {words}. Nothing has changed; `{Advice.STATUS()}` shows the full message"
 
 # %% ../../notebooks/13_service/08_passes.ipynb #37ac458f
 def _outcome_of_unrun(

@@ -441,7 +441,7 @@ def read_statuses(
 _ASKED = {  # a person's instruction that waits -> its words
     "accept": "accepted what a person had to look at",
     "adopt": "asked to take over a lake of the 2019 solution",
-    "drop": "asked to go on without quarantined rows",
+    "drop": "asked to continue without the quarantined rows",
     "replay": "asked to apply files again",
     "reload": "asked to load the table again",
     "rewind": "asked to apply changes again",

@@ -259,7 +259,7 @@ class Outcome:
     begun: bool = True  # False: it has work, and the pass was stopped before
 
     def __str__(self) -> str:
-        return f"{self.table}: {self.verdict}, {self.words}"
+        return f"{self.table}: {self.verdict}, {self.words.removeprefix('needs attention: ')}"
 
 # %% ../../notebooks/13_service/04_workers.ipynb #cell-022
 def outcome_without_run(

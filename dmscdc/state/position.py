@@ -250,7 +250,7 @@ def plus(tally_a: tuple[int, int], tally_b: tuple[int, int]) -> tuple[int, int]:
 
 # %% ../../notebooks/06_state/01_position.ipynb #c9cc164c
 def reload_folder(
-    lake: str,  # where lake tables lie
+    lake: str,  # where lake tables are stored
     table: TableRef,
 ) -> str:
     "Where the differences of a table's reloads lie."

@@ -577,7 +577,7 @@ def follow(
     stream: str,  # of Kinesis, or dynamodb:TABLE
     table: str,  # schema.table
     landing: str,  # where change files are staged
-    lake: str,  # where lake tables lie
+    lake: str,  # where lake tables are stored
     state: str,  # "sqlite:state.db"
     apply: Callable[[], Applied],  # applies what is staged
     *,

@@ -125,7 +125,7 @@ def test_as_of_a_commit_and_wrong_questions(dmscdc, lake):
         (("--commit", "99"), "there is no commit 99"),
         (("--at", "noon"), "a time is written 2026-01-01T12:00Z"),
         (("--at", "2018-12-14"), "the earliest available position"),
-        (("--time-column", "ts"), "no file carries the column ts"),
+        (("--time-column", "ts"), "there is no column ts"),
     ):
         assert said in " ".join(dmscdc("as-of", "shop.item", *(words or ("--at", "2018-12-15", "--commit", "1")), code=2).split())
     assert "no table shop.other in" in dmscdc("as-of", "shop.other", code=2)

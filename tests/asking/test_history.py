@@ -235,7 +235,7 @@ def test_a_value_that_fits_no_file_and_a_column_that_no_file_has_are_said_in_wor
     landing.load([(1, "a", "Lamp", None)])
     for key, words in (
         ({"id": "one"}, "shop.item: id=one names no row: 'one' is not a whole number \\(int32\\)"),
-        ({"sku": "1"}, "shop.item: no file carries sku; they carry id, part, name, price"),
+        ({"sku": "1"}, "shop.item: there is no column sku; the columns are id, part, name, price"),
     ):
         with pytest.raises(BadKey, match=words):
             row_lives(landing.past(), [key])

@@ -95,13 +95,13 @@ def test_a_part_of_the_key_finds_several_rows_and_says_so(shop):
 
 def test_an_unknown_key_is_an_answer(shop):
     done = ask(shop, "shop.item", "--key", "id=7", "--key", "part=a")
-    assert (done.exit_code, "None of the files read names this key." in done.stdout) == (0, True)
+    assert (done.exit_code, "No file that was read contains this key." in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(
     "args, words",
     [
-        (["shop.item", "--key", "sku=1"], "no file carries sku; they carry id, part, name"),
+        (["shop.item", "--key", "sku=1"], "there is no column sku; the columns are id, part, name"),
         (["shop.item", "--key", "id=x", "--key", "part=a"], "'x' is not a whole number (int32)"),
         (["shop.item", "--key", "id"], "a key is written name=value"),
         (["shop.item", "--key", "id=1", "--key", "id=2"], "each column once"),
@@ -219,7 +219,7 @@ def test_the_exploration_says_in_words_that_a_row_has_no_history(shop, tmp_path)
         cells = json.loads((tmp_path / f"{number}.ipynb").read_text())["cells"]
         printed = ["".join(out.get("text", [])) or "".join(out["data"].get("text/plain", [])) for cell in cells for out in cell.get("outputs", [])]
         assert "[]" not in printed and any(
-            words in " ".join(printed) for words in ("None of the files read names this key.", "No row ever had these values.")
+            words in " ".join(printed) for words in ("No file that was read contains this key.", "No row ever had these values.")
         ), printed
 
 

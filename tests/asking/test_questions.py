@@ -234,13 +234,13 @@ def test_a_key_may_be_typed_without_its_column(told):
     assert [row["id"] for row in asked(home, "as-of", "item", "1")["first"]] == ["1"]
     for command in ("history", "blame", "as-of"):
         said = CliRunner().invoke(app, [command, "item", "1", "2", "--folder", str(home)])
-        assert said.exit_code == 2 and "its key is id, which 2 values cannot name" in said.output
+        assert said.exit_code == 2 and "its key is id, which needs 1 value; you gave 2" in said.output
 
 
 def test_what_cannot_be_asked_is_refused_in_words(told):
     home, _ = told
     for words, why in (
-        (["find", "shop.item", "size=1"], "no file carries size"),
+        (["find", "shop.item", "size=1"], "there is no column size"),
         (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"),
         (["find", "shop.item", "qty>many"], "'many' is not a whole number (int32)"),
         (["find", "shop.item", "qty"], "a condition is written price>=100"),
@@ -258,7 +258,7 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
     with pytest.raises(BadKey, match="name what a row had"):
         dmscdc.open(home)["shop.item"].find()
     for ask in (dmscdc.open(home)["shop.item"].history, dmscdc.open(home)["shop.item"].find):
-        with pytest.raises(BadKey, match="no file carries size"):
+        with pytest.raises(BadKey, match="there is no column size"):
             ask("size = 1")
 
 

@@ -278,7 +278,7 @@ def test_who_only_asks_makes_no_state_and_no_folder(tmp_path, monkeypatch, words
 def test_status_does_not_repeat_a_refusal_whose_input_has_changed(tmp_path):
     put(tmp_path, {"id": "int"}, [(1,)])
     config = read_config(tmp_path, landing=str(tmp_path / "landing"), lake=str(tmp_path / "lake"), quiet_period=0)
-    state, words = open_state(config.state), "LOAD00000001.parquet row 2 has no id. Put the file right"
+    state, words = open_state(config.state), "LOAD00000001.parquet row 2 has no id. Correct the file"
     state.note_run(
         T,
         {

@@ -215,7 +215,7 @@ def test_a_change_that_belongs_on_top_of_a_reload_may_lie_in_the_archive():
 @pytest.mark.parametrize(
     "doubtful, words",
     [
-        ([change(10, put=90), change(20, put=90)], "object times are not those of the first writing"),
+        ([change(10, put=90), change(20, put=90)], "files were rewritten or copied after DMS wrote them"),
         ([change(10), change(20), change(99.5)], "29 s before the first load file"),
         ([change(10), change(95), change(96, put=101), change(97)], "names and times disagree"),
     ],
@@ -451,7 +451,7 @@ def test_a_changed_file_is_applied_as_late_by_replay_and_left_by_accept():
     position, files = after(load(1, 0), change(10), change(20)), [load(1, 0), change(10, size=1001), change(20)]
     found = plan(files, position, instruction={"kind": "replay", "files": [name(10)]})
     assert (found.late, found.reapplied) == ((change(10, size=1001),), (change(20),))
-    assert len(found.notes) == 1 and found.notes[0].startswith(f"applied as it is now: {name(10)}; what only its former rows changed stays")
+    assert len(found.notes) == 1 and found.notes[0].startswith(f"applied as it is now: {name(10)}; changes made only by its old version remain")
     for done in (found, plan(files, position, instruction={"kind": "accept"})):
         assert plan(files, done.after).kind == "nothing"
 

@@ -73,7 +73,7 @@ def test_a_refused_file_that_is_deleted_is_said_until_a_person_accepts_it(home):
     code, said = home.said("pass")
     assert code == 1 and BAD in said
     (home.raw / BAD).unlink()
-    words = rf"{BAD} is gone from the landing, refused at 20[\d-]+ [\d:]+ UTC and never applied\. Bring it back mended; `dmscdc table accept shop.item` says that the table is right without it"
+    words = rf"{BAD} is gone from the landing, refused at 20[\d-]+ [\d:]+ UTC and never applied\. Put a repaired file in the same place; or accept the table without it: dmscdc table accept shop.item"
     for command in ("plan", "status", "pass"):
         code, said = home.said(command)
         assert code == 3 and re.search(words, said), said

@@ -28,7 +28,7 @@ from tiers import sampled
 pytestmark = pytest.mark.proof
 
 COLUMNS = {"id": "int", "said": "string"}
-SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.parquet row 2 has no id. Put the file right')"
+SAYS_NO = "class Refused(Exception): pass\nraise Refused('shop.a: LOAD00000001.parquet row 2 has no id. Correct the file')"
 
 
 LOADS_HALF = """
@@ -109,7 +109,7 @@ def test_what_was_refused_is_not_run_again_and_stays_said(refused, tmp_path):
         assert (result.verdict, result.exit_code, result.words) == ("refused", 1, "2 tables: 1 refused, 1 nothing")
     assert len(list(Path(config.runs).rglob("*.ipynb"))) == 2  # those of the first pass
     assert len(lines) == 3 and {re.sub("since 20.*?Z,", "since TIME,", line) for line in lines} == {
-        "shop.a: refused since TIME, LOAD00000001.parquet row 2 has no id. Nothing has changed; `dmscdc status` shows it whole"
+        "shop.a: refused since TIME, LOAD00000001.parquet row 2 has no id. Nothing has changed; `dmscdc status` shows the full message"
     }
     for command, code in (("plan", 3), ("status", 3)):
         found, said = told(tmp_path, command)

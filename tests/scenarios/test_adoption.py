@@ -348,7 +348,7 @@ def test_a_load_set_that_the_old_solution_has_not_seen_is_a_load_like_any_other(
     done = w.idle()
     assert (
         done.verdict == "attention"
-        and "a new load set of 1 file, but object times are not those of the first writing" in done.words
+        and "a new load set of 1 file, but files were rewritten or copied after DMS wrote them" in done.words
         and RELOAD in done.words
     )
     for path in w.raw.glob("2*.parquet"):

@@ -55,7 +55,7 @@ def test_where_times_are_unbelievable_nothing_moves_and_both_commands_do_what_th
     assert (
         "--reload --supersede" in done.words
         and "--reload --keep-changes" in done.words
-        and "object times are not those of the first writing" in done.words
+        and "files were rewritten or copied after DMS wrote them" in done.words
     )
     w.state.instruct(w.ref, {"kind": "reload", "changes": "keep"})
     assert w.go().verdict == "ok" and w.lake("id, name") == [(1, "five"), (2, "thirty"), (3, "ten"), (4, "ten")], "all changes on top"

@@ -124,7 +124,7 @@ def test_a_repair_that_changes_other_rows_too_stays_in_doubt_until_somebody_deci
     world.go()
     put(world, f"{closed(1)}.csv", "U,1,A,1.50\nI,5,other,12.50\n")  # 4 is gone from the file, and stays in the table
     world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.csv"]})
-    words = f"applied as it is now: {closed(1)}.csv; what only its former rows changed stays as it made it"
+    words = f"applied as it is now: {closed(1)}.csv; changes made only by its old version remain"
     assert world.go().verdict == "attention" and (4, "d") in world.lake("id, name") and words in world.idle().words
     put(world, f"{closed(2)}.csv", "U,2,B,2.00\n")
     assert words in world.go().words and words in world.idle().words
