@@ -189,7 +189,8 @@ def _help(
     name: str,  # of a setting
 ) -> str:
     "A setting's meaning, as a sentence of the help."
-    words = MEANING.get(name, f"folder of {FILE}").replace('; "": ', "; else ")
+    others = "each of its settings is an option too, like --lake, and `dmscdc init --help` lists them"
+    words = MEANING.get(name, f"folder of {FILE}; {others}").replace('; "": ', "; else ")
     return words[:1].upper() + words[1:]
 
 # %% ../../notebooks/17_cli/01_options.ipynb #b0b5b51f
@@ -202,13 +203,13 @@ def setting_option(
 # %% ../../notebooks/17_cli/01_options.ipynb #cell-009-0
 def _flag(
     name: str,  # of a setting
-    panel: str | None = f"Settings (else from {FILE})",  # of the help; None: among the command's own options
+    is_shown: bool = False,  # in the help
     default: Any = None,  # None: not given, so the file decides; `Parameter.empty`: it must be given
 ) -> inspect.Parameter:
     "A setting as a parameter that typer understands."
     # A setting's old name is a flag as well, so commands from before it was renamed still run.
     flags = ["--" + each.replace("_", "-") for each in (name, *(old for old, new in OLD_NAMES.items() if new == name))]
-    option = typer.Option(*flags, help=_help(name), rich_help_panel=panel)
+    option = typer.Option(*flags, help=_help(name), hidden=not is_shown)
     # A landing may have several places, so its flag can be repeated.
     kind: Any = list[str] if name == "landing" else _TYPES[name]
     # None means that the flag was not given, and then the file decides.
@@ -362,7 +363,8 @@ def with_config(
             command(config=config, **_with_schemas(config, options))
 
     tables = [_TABLES] if "only" in inspect.signature(command).parameters else []
-    _with_flags(run, command, [*tables, _flag("folder", default="."), *map(_flag, MEANING)])
+    # The help of one command lists all settings, that of the others their own options.
+    _with_flags(run, command, [*tables, _flag("folder", True, "."), *map(_flag, MEANING)])
     return run
 
 # %% ../../notebooks/17_cli/01_options.ipynb #b94e6c27
@@ -378,5 +380,5 @@ def setting_flags(
 
     # There is no file yet that could have the settings without a default.
     needed = inspect.Parameter.empty
-    _with_flags(run, command, [_flag(name, None, None if name in DEFAULTS else needed) for name in MEANING])
+    _with_flags(run, command, [_flag(name, True, None if name in DEFAULTS else needed) for name in MEANING])
     return run
