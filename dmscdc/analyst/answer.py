@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import wraps
 from html import escape
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast, get_args, get_type_hints
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -57,6 +57,14 @@ class Answer:
         "The names of the columns, in order."
         return list(self.data.column_names if isinstance(self.data, pa.Table) else self.data.columns)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"an answer has no {name}; pandas may: .to_pandas().{name}")
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        raise TypeError(f"an answer is shown as a whole; for parts of it: .to_pandas(), or .to_arrow()[{place!r}]")
+
     def __len__(self) -> int:
         return self.data.num_rows if isinstance(self.data, pa.Table) else self.data.count()
 
@@ -92,6 +100,8 @@ class Answer:
 
     def _shown(self, value: object) -> str:
         is_cell = self.is_source and (value is None or isinstance(value, str))
+        if self.is_source and isinstance(value, datetime):
+            return value.isoformat(" ").removesuffix("+00:00")  # as the commands show it
         return cell_text(cast("str | None", value)) if is_cell else _text(value)
 
     def _no_rows(self) -> str:

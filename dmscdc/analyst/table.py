@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 
@@ -135,9 +135,17 @@ class Table:
             return key
         columns = question_of(self.config, self.name).key
         if key or len(values) != len(columns):
-            names = ", ".join(f"{name}=…" for name in columns) or "none; ask with conditions: history('price > 9')"
-            raise BadKey(f"{self.name}: the key of a row was expected, {names}")
+            if not columns:
+                raise BadKey(f"{self.name} has no key. Ask with conditions: history('COLUMN = VALUE')")
+            needed = f"{len(columns)} value{'s' * (len(columns) != 1)}"
+            raise BadKey(f"{self.name}: its key is {', '.join(columns)}, which needs {needed}; you gave {len(values)}")
         return dict(zip(columns, values))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        questions = "rows, history, find, blame, changes, as_of, compare, runs, status, plan and reconcile"
+        raise AttributeError(f"a table has no {name}; it has {questions}. Its rows in pandas: rows().to_pandas()")
 
     @asked
     def status(self) -> dict[str, Any]:
@@ -192,7 +200,9 @@ class Table:
         if not all(isinstance(text, str) and _SIGN.search(text) for text in where):
             key, where = self._named(where, key), ()
         if bool(key) == bool(where):
-            raise BadKey(f"{self.name}: name the row, history(id=1001), or what it had, history('price > 9')")
+            names = ", ".join(f"{name}=…" for name in question_of(self.config, self.name).key)
+            by_key = f"name the row, history({names}), or" if names else "name"
+            raise BadKey(f"{self.name}: {by_key} what it had, history('COLUMN = VALUE')")
         if key:
             audits, words = lives(self.config, self.name, {name: str(value) for name, value in key.items()})
         else:
@@ -240,7 +250,7 @@ class Table:
     ) -> Answer:
         "One row for each row of the table that fits all conditions, or once did. Raises `BadKey`."
         if not (where or values):
-            raise BadKey(f"{self.name}: name what a row had: find(name='Sample%'), find('price >= 100')")
+            raise BadKey(f"{self.name}: name what a row had: find(COLUMN='Sample%'), find('COLUMN >= 100')")
         found, words = rows_with(self.config, self.name, conditions_of(where, values))
         return answer_of(f"rows of {self.name}", found_lines(found), FOUND, *words)
 

@@ -408,9 +408,10 @@ def refuse_bad(
     key = next((name for name, is_null in bad.is_null.items() if is_null), "")
     if key and bad.op in OPS:
         fault = f"key column {key} is null"
-    rows = "such row" if folded.bad == 1 else "such rows"
+    rows = "row of this batch" if folded.bad == 1 else "rows of this batch"
     raise Refused(
-        f"{table}: {place}: {fault}. {folded.bad:,} {rows} in this batch; nothing was applied. "
-        f"Correct the file or take it out of the landing, then: {Advice.PASS_ONLY(table)}",
+        f"{table}: {place}: {fault}. {folded.bad:,} {rows} cannot be applied, so nothing was. "
+        f"Correct the file or take it out of the landing, then: {Advice.PASS_ONLY(table)}; "
+        f"or go on without such rows: {Advice.SET(table, '--bad-rows quarantine')}",
         folded.bad,
     )

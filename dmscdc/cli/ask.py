@@ -265,8 +265,9 @@ def history(
     elif conditions and where and not key:
         where = [*conditions, *where]
     elif conditions or bool(key) == bool(where):
-        line = f"dmscdc history {for_shell(table)}"
-        raise ValueError(f"name the row: {line} id=1001; or what it had: {line} 'price > 100'")
+        line, names = f"dmscdc history {for_shell(table)}", question_of(config, table).key
+        by_key = f"name the row: {line} {' '.join(f'{name}=…' for name in names)}; or" if names else "name"
+        raise ValueError(f"{by_key} what it had: {line} 'COLUMN = VALUE'")
     file_to_write(svg, "--svg")
     file_to_write(html, "--html")
     begin, end = typed_period(since, until)
@@ -541,7 +542,8 @@ def _first_of_spark(rows: DataFrame, key: Sequence[str]) -> list[dict[str, str |
     return [{name: None if value is None else str(value) for name, value in row.asDict().items()} for row in first]
 
 # %% ../../notebooks/17_cli/05_ask.ipynb #cell-016
-_AT = "A moment, UTC: 2026-01-01T12:00Z"
+_FITTING = "Only rows that had these values then: 'price >= 100', 'name = Sample%'; repeat for several, all must hold"
+_AT = "A moment, UTC: 2026-01-01T12:00Z, now or yesterday"
 _FILE_TO = "After this change file, or load: before all changes"
 _COMMIT = "As of this commit of the lake"
 _CLOCK = "Text column with the commit time; default: it is detected"
@@ -556,7 +558,7 @@ def as_of_command(
     at: Annotated[Optional[str], typer.Option(help=_AT)] = None,
     file: Annotated[Optional[str], typer.Option(help=_FILE_TO)] = None,
     commit: Annotated[Optional[int], typer.Option(help=_COMMIT)] = None,
-    where: _Where = None,
+    where: Annotated[Optional[list[str]], typer.Option(help=_FITTING)] = None,
     time_column: _TimeColumn = "",
     out: Annotated[str, typer.Option(help="Write the rows to this new folder, as Parquet")] = "",
     json: Json = False,

@@ -95,7 +95,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command(epilog="Example: dmscdc history sampledb.product id=1001")(with_config(history))
-app.command("as-of", epilog="Example: dmscdc as-of sampledb.product --at 2026-01-01T12:00Z")(as_of_command)
+app.command("as-of", epilog="Example: dmscdc as-of sampledb.product --at now")(as_of_command)
 app.command("feed", epilog="Example: dmscdc feed sampledb.product --out parts --cursor cursor.json")(feed_command)
 app.command("scd2", epilog="Example: dmscdc scd2 sampledb.product --ignore last_seen")(scd2_command)
 app.command("stream", epilog="Example: dmscdc stream --stream customers --table shop.customer --key id --drain")(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from json import dumps
@@ -45,17 +45,35 @@ def changes_of(
     until: datetime | None = None,
     op: str = "",  # of these only: D, or I,U; "": all
     column: str = "",  # only changes that gave it another value
-    paths: Collection[str] = (),  # only changes of these files; (): of all
+    run: Mapping[str, Any] | None = None,  # what a run has recorded: only changes that it applied
 ) -> tuple[list[TableChange], tuple[str, ...]]:  # and what they lack, in sentences
     "The changes of a table in a time. Raises `BadKey`, `NoPast`, `Unreadable`."
+    from dmscdc.history.changelog import taken_later
     from dmscdc.history.questions import changes_in, closed_between, notes
 
     asked_of = question_of(config, table)
     changelog, key = asked_of.past(), asked_of.key
-    files = [file for file in closed_between(changelog, since, until) if not paths or file.path in paths]
-    if paths and not files:
-        return [], (f"{table}: the files of that run are no longer in landing or archive",)
+    files = closed_between(changelog, since, until)
+    if run:
+        applied = _applied_in(run)
+        files = [file for file in files if file.path in applied]
+        if not files and any(file.path in applied for file in changelog.before):
+            return [], (
+                f"{table}: a load has replaced what the files of that run changed; `history` of a row shows it",
+            )
+        if not files:
+            return [], (f"{table}: the files of that run are no longer in landing or archive",)
     changes = changes_in(changelog, key, files)
+    if run:
+        # A row that was quarantined belongs to the run that took it later, and its file's other rows do not.
+        taken, commit = taken_later(changelog), run.get("commit") or 0
+        again = {path for (path, _), number in taken.items() if number == commit}
+        numbers = [taken.get((change.step.file, change.step.row or 0)) for change in changes]
+        is_its = [number == commit or number is None for number in numbers]
+        is_its = [
+            own and not (number is None and c.step.file in again) for own, number, c in zip(is_its, numbers, changes)
+        ]
+        changes = [change for change, own in zip(changes, is_its) if own]
     ops = {name.strip().upper() for name in op.split(",") if name.strip()}
     if odd := sorted(ops - {"I", "U", "D"}):
         raise BadKey(f"an operation is I, U or D, several with commas between them, like I,U; not {', '.join(odd)}")
@@ -75,16 +93,20 @@ def applied_by(
     config: Config,
     table: str,  # schema.table
     run: str,  # its id, or the beginning of it
-) -> list[str]:  # paths below the table's folder
-    "The change files that a run has applied. Raises `BadSetting`."
+) -> Mapping[str, Any]:  # `Processed.to_dict`
+    "What a run that has applied change files has recorded. Raises `BadSetting`."
     line = find_run(config, run)
     if line.table != table:
         raise BadSetting(f"run {line.run} is about {line.table or line.job}, not about {table}: dmscdc runs list")
     processed = records(open_run_store(config.runs).get(line.notebook)).get("processed") or {}
-    paths = [file["path"] for file in processed.get("files") or () if file["kind"] != "load"]
-    if not paths:
+    if not _applied_in(processed):
         raise BadSetting(f"run {line.run} has applied no change file: dmscdc runs show {line.run}")
-    return paths
+    return processed
+
+# %% ../../notebooks/17_cli/11_questions.ipynb #b61f0d12
+def _applied_in(processed: Mapping[str, Any]) -> set[str]:  # paths below the table's folder
+    "The change files that a run has applied, without those it only read again for the keys of others."
+    return {file["path"] for file in processed.get("files") or () if file["kind"] not in ("load", "again")}
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #01214dc6
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"
@@ -114,18 +136,21 @@ def changes_command(
 
     without_pandas()
     if key:
-        row = Advice.HISTORY(table, " ".join(map(for_shell, key)))
-        raise ValueError(f"changes shows those of all rows. To see one row's: {row}")
+        typed = " ".join(map(for_shell, key))
+        raise ValueError(
+            f"`changes` covers all rows. For one row: {Advice.HISTORY(table, typed)}; "
+            f"for one column: dmscdc changes {for_shell(table)} --column NAME"
+        )
     if top not in ("", "keys", "columns"):
         raise ValueError(f"--top is keys or columns, not {top!r}")
     if between and (since or until):
         raise ValueError("give --between, or --since and --until, not both")
-    paths = applied_by(config, table, run) if run else ()
+    processed = applied_by(config, table, run) if run else None
     begin, end = typed_period(*(between or (since, until)))
     if top == "keys" and not question_of(config, table).key:
         raise BadKey(f"{table} has no key, so no key can be the most changed; --top columns counts columns")
     with answering(table):
-        changes, words = changes_of(config, table, begin, end, op, column, paths)
+        changes, words = changes_of(config, table, begin, end, op, column, processed)
     limit = limit or len(changes)
     if top:
         counted = most_changed(changes, top)
@@ -353,7 +378,7 @@ def lab_command(
     path = Path(config.folder, f"{table}.ipynb")
     # An existing notebook may have somebody's work in it.
     if not path.exists():
-        show_line(f"writing {path}, and asking its first questions")
+        show_line(f"writing {path}, and running its first queries")
         lake_notebook(config, table)
     if not open:
         return

@@ -370,7 +370,7 @@ def table_set(
             raise BadSetting("--suggested is about keys alone: set the rest for each table, without --suggested")
         return _set_suggested(config, table, yes)
     if table is None or yes:
-        raise BadSetting("which table? dmscdc table set TABLE …; --suggested is about all that wait for a key")
+        raise BadSetting("which table? dmscdc table set TABLE …; --suggested covers all tables that wait for a key")
     options = {
         "key": key,
         "insert_only": insert_only or None,

@@ -36,7 +36,7 @@ from dmscdc.history.changelog import (
     is_held,
     is_same_base,
     open_changelog,
-    quarantined_rows,
+    taken_later,
     utc_time,
 )
 from .lookup import WHOLE, KeyIndex, Query, look_up, plain_key, typed_scalar, utc, within_bounds
@@ -237,6 +237,14 @@ class Commits:
         for number in range(self.since(file.stamp or utc_time(file.time)), self.head.number + 1):
             commit = self.at(number)
             if commit and self.holds(commit, changelog, file):
+                position = self._positions[commit.number][0]
+                readings = changelog.position.redone.get(file.path, ()) if changelog.position else ()
+                if dict(position.window).get(file.path, file.size) != file.size:
+                    # The file was changed since: accepted, so that its present rows are in no commit, or read again.
+                    if not readings:
+                        return None
+                    if not all(listed for listed, _ in readings) and (again := self.at(readings[-1][1])):
+                        return HoldingCommit(again.number, again.at)
                 # Where the entry before is gone, that commit may have held the file.
                 is_certain = commit.number == 1 or self.at(commit.number - 1)
                 return HoldingCommit(commit.number, commit.at) if is_certain else None
@@ -307,8 +315,8 @@ def verdict(
     if state is None and not is_whole:
         return Comparison(OPEN, "the files that would tell are gone or were not read")
     if is_there != (state is not None):
-        holds = "holds" if is_there else "does not hold"
-        return Comparison(DIFFERS, f"the lake {holds} the row, the files say otherwise")
+        words = "the lake has this row, and the files do not contain it"
+        return Comparison(DIFFERS, words if is_there else "the lake lacks this row, and the files contain it")
     return _of_columns(_differences(head, state, rows[0], is_whole) if state is not None else ())
 
 # %% ../../notebooks/10_history/04_audit.ipynb #d964d92b
@@ -362,11 +370,9 @@ def _with_known(
 def _shown_later(changelog: Changelog, commits: Commits) -> dict[tuple[str, int], HoldingCommit]:  # by file and row
     "The rows that had been quarantined, with the commit that has taken them."
     commits_by_row: dict[tuple[str, int], HoldingCommit] = {}
-    for path, readings in (changelog.position.redone if changelog.position else {}).items():
-        for listed, number in readings:
-            rows = quarantined_rows(changelog, {path: (0, listed)}) if listed else {}
-            time = commit.at if (commit := commits.at(number)) else ""
-            commits_by_row |= {(path, row): HoldingCommit(number, time) for row in rows.get(path, ())}
+    for place, number in taken_later(changelog).items():
+        commit = commits.at(number)
+        commits_by_row[place] = HoldingCommit(number, commit.at if commit else "")
     return commits_by_row
 
 # %% ../../notebooks/10_history/04_audit.ipynb #3e1a3b4c
@@ -540,11 +546,4 @@ def audit_row(
     index = KeyIndex(tuple(keys[0])) if keys else None
     audit = partial(audit_of, stamp=stamp, spark=spark, index=index, whole_line=whole_line, keyless=keyless)
     audits = [audit(changelog, lake, row_key, compare=until is None) for row_key in keys[:MANY]]
-    lists = changelog.position.quarantined or {} if changelog.position else {}
-    if (
-        not any(row_audit.life.steps for row_audit in audits)
-        and changelog.quarantine_folder
-        and quarantined_rows(changelog, lists)
-    ):
-        words += [f"{lake.table}: quarantined rows are not shown: {Advice.QUARANTINE_SHOW(lake.table)}"]
     return audits, words

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['Changelog', 'utc_time', 'is_first_put', 'older_than', 'stands_on', 'is_same_base', 'obsolete', 'undecided_load',
-           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'quarantined_rows', 'hidden_rows', 'how_read',
-           'open_changelog', 'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied', 'applied_but_gone',
-           'held_by', 'changelog_files', 'equal_images', 'read_changelog', 'read_change_files']
+           'as_applied', 'lost_changes', 'put_again', 'lost_older', 'quarantined_rows', 'hidden_rows', 'taken_later',
+           'how_read', 'open_changelog', 'upto', 'check_told', 'closed_by', 'may_repeat', 'is_held', 'applied',
+           'applied_but_gone', 'held_by', 'changelog_files', 'equal_images', 'read_changelog', 'read_change_files']
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-010
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def lost_older(
     return [f"{changelog.table}: {files} {names} had been applied, and {words}: what the others changed is unknown"]
 
 # %% ../../notebooks/10_history/01_changelog.ipynb #cell-020
-_ONLY_CHANGES = "of the time before it, changes are known, but not rows"
+_ONLY_CHANGES = "before it, only changes are known, not whole rows"
 
 
 def _overwritten(
@@ -386,13 +386,28 @@ def hidden_rows(
     "Rows that do not count: those quarantined, and those before the TRUNCATE on which the changelog begins."
     return hide_emptied(quarantined_rows(changelog, lists), changelog.emptied)
 
+# %% ../../notebooks/10_history/01_changelog.ipynb #5d0f3c1f
+def taken_later(
+    changelog: Changelog,
+) -> dict[tuple[str, int], int]:  # by file and row: the number of the commit
+    "The rows that had been quarantined, and the commit that has taken each of them."
+    commits: dict[tuple[str, int], int] = {}
+    for path, readings in (changelog.position.redone if changelog.position else {}).items():
+        # After a reading of the whole file, the places in earlier lists are those of another file.
+        whole = max((i for i, (listed, _) in enumerate(readings) if not listed), default=-1)
+        for listed, number in readings[whole + 1 :]:
+            rows = quarantined_rows(changelog, {path: (0, listed)})
+            commits |= {(path, row): number for row in rows.get(path, ())}
+    return commits
+
 # %% ../../notebooks/10_history/01_changelog.ipynb #5d0f3c1e
 def _quarantined(
     changelog: Changelog,
     rows: Mapping[str, Collection[int]],  # of `quarantined_rows`
 ) -> list[str]:
-    "A sentence where rows of its files are quarantined."
-    of_files = {file.path: rows[file.path] for file in changelog.files if rows.get(file.path)}
+    "A sentence where rows of the table are quarantined."
+    replaced = {file.path for file in changelog.before}
+    of_files = {path: numbers for path, numbers in rows.items() if numbers and path not in replaced}
     if not of_files:
         return []
     number = sum(map(len, of_files.values()))

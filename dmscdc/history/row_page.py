@@ -160,8 +160,8 @@ def sentences(audit: RowAudit) -> list[str]:
     late = [step.number for step in audit.life.steps if step.is_late]
     words = []
     if late:
-        they_sort = "it sorts" if len(late) == 1 else "they sort"
-        words = [f"Arrived late: {_steps(late)}; {they_sort} before files that had been there."]
+        they_sort = "its file sorts" if len(late) == 1 else "their files sort"
+        words = [f"{_steps(late).capitalize()} arrived late: {they_sort} before files already applied."]
     first, separator, before = audit.life.begins.partition("; ")
     newest = audit.ends.rpartition("/")[2]
     to = " only" if newest == first.partition(" (")[0] else f" through {audit.ends}"

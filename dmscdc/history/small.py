@@ -391,7 +391,7 @@ def left_by(
     position = Position.from_json(dict(commit.position))
     words = f"commit {number}: {position}"
     try:
-        begins = f"the lake's commits, of which {number} is still there"
+        begins = f"the lake's commits; commit {number} is still available"
         return AsOf(of_lake(commit), words, "commit of the lake", begins)
     except (CommitConflict, FilesGone, FileNotFoundError):
         changelog = line()

@@ -247,12 +247,16 @@ def _work(plan: Plan) -> list[str]:
         words.append(f"{count(len(plan.changes))} ({' to '.join(names)})")
     if plan.late:
         later_files = count(len(plan.reapplied), "later file")
-        again = f", with {later_files} again for their keys" if plan.reapplied else ""
+        again = (
+            f"; {later_files} {'is' if len(plan.reapplied) == 1 else 'are'} applied again for the same keys"
+            if plan.reapplied
+            else ""
+        )
         words.append(f"{count(len(plan.late), 'late file')}{again}")
     if plan.empties:
         words.append(f"the table loses all rows: {plan.empties}")
     if plan.obsolete:
-        words.append(f"{count(len(plan.obsolete))} up to {plan.obsolete[-1].name} obsolete by the load")
+        words.append(f"{count(len(plan.obsolete))} up to {plan.obsolete[-1].name} made obsolete by the load")
     return words
 
 # %% ../../notebooks/08_load/01_arrivals.ipynb #cell-041
@@ -262,7 +266,7 @@ def describe_plan(plan: Plan) -> str:  # without a line break
         PlanKind.NOTHING: f"waits: {plan.waits}" if plan.waits else f"nothing to do, {plan.after}",
         PlanKind.ATTENTION: "needs attention",
     }
-    work = _work(plan) or [idle.get(plan.kind, "only the position moves")]
+    work = _work(plan) or [idle.get(plan.kind, "no rows change, only the position")]
     sentence = f"{plan.table}: {'; '.join([*work, *plan.remarks])}"
     if not plan.notes:
         return f"{sentence}."

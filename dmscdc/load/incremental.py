@@ -255,7 +255,7 @@ def _prepare_only_quarantined(
     files: Sequence[RawFile],
     unreadable_files: Mapping[str, str],  # path -> reason
 ) -> StagedLoad:
-    "A batch of which no file can be read: only the position moves."
+    "A batch of which no file can be read: no rows change, only the position."
     context, head, before = step.context, step.base, step.before
     rows = [QuarantinedRow(path, None, reason) for path, reason in unreadable_files.items()]
     position = carry_over(step.plan.after, before)

@@ -167,7 +167,7 @@ def note_other(case: Situation, files: Sequence[RawFile]) -> str:
         f"{case.command(Advice.REPLAY, file=files[0].path)} applies it as it is now, "
         f"and changes made only by its old version remain; {case.command(Advice.ACCEPT)} leaves the table as it is, "
         "but as-of, feed, scd2 and a late file that sorts before it take its present rows; "
-        f"{case.command(Advice.RELOAD)} makes it certain"
+        f"{case.command(Advice.RELOAD)} rebuilds the table from its files"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #unlike-2
@@ -513,7 +513,7 @@ def _note_unknown(plan: Plan, case: Situation) -> tuple[str, ...]:
         )
     return (
         f"{reason}, what it changed is lost from the rows that are applied again. "
-        f"`{Advice.RECONCILE(case.table)}` tells, {case.command(Advice.RELOAD)} makes it certain",
+        f"`{Advice.RECONCILE(case.table)}` tells, {case.command(Advice.RELOAD)} rebuilds the table from its files",
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #577912dc
@@ -523,7 +523,7 @@ def note_replaced(table: TableRef, files: Sequence[RawFile]) -> str:
         return ""
     return (
         f"applied as it is now: {some(files)}; changes made only by its old version remain. "
-        f"`{Advice.RELOAD(table)}` makes it certain"
+        f"`{Advice.RELOAD(table)}` rebuilds the table from its files"
     )
 
 # %% ../../notebooks/08_load/02_plan.ipynb #bb1d8ca8

@@ -338,6 +338,6 @@ def plan_state(
     plan = replace(warn(plan, unapplied), doubts=(*plan.doubts, *filter(None, [unapplied]), *strange))
     # What an earlier run found is still true, although this one finds nothing wrong.
     for doubt in item.status.get("doubts") or ():
-        way = f"`{Advice.ACCEPT(item.table)}` says that the table is right"
+        way = f"`{Advice.ACCEPT(item.table)}` confirms that the table is right"
         plan = warn(plan, f"since an earlier run: {doubt}; {way}")
     return plan

@@ -13,7 +13,7 @@ from ..landing.files import TableRef
 from ..state.items import State
 
 # %% auto #0
-__all__ = ['mark_after', 'keep_proof', 'since', 'proven_words']
+__all__ = ['mark_after', 'keep_proof', 'since', 'proven_words', 'difference_words']
 
 # %% ../../notebooks/12_reconcile/05_proven.ipynb #95861fec
 def mark_after(
@@ -64,12 +64,22 @@ def proven_words(
     parts = []
     newer = since(mark, commit)
     if mark["verdict"] != Verdict.OK:
-        outcome = "differed" if mark["verdict"] == Verdict.FAILED else "had differences that nothing explains yet"
-        parts.append(f"{outcome} at {_minute(mark['at'])}")
+        open_words = "" if mark["verdict"] == Verdict.FAILED else ", unexplained"
+        parts.append(f"differed at {_minute(mark['at'])}{open_words}")
     if newer is not None:
         since_then = f", {newer:,} commit{'s' * (newer != 1)} since" if newer else ""
         parts.append(f"equal at {_minute(mark['equal']['at'])}{since_then}")
     return "; ".join(parts)
+
+# %% ../../notebooks/12_reconcile/05_proven.ipynb #3c1a9f07
+def difference_words(
+    mark: Mapping[str, Any],  # of `mark_after`
+    commit: int,  # the newest of the lake
+) -> str:  # "" where the last comparison found the table equal, or there was none
+    "What a person should know of a table that its last comparison did not find equal."
+    if not mark or mark["commit"] > commit or mark["verdict"] == Verdict.OK:
+        return ""
+    return f"differed from its source at {_minute(mark['at'])} (commit {mark['commit']}), and was not found equal since"
 
 # %% ../../notebooks/12_reconcile/05_proven.ipynb #2a814d93
 def _minute(

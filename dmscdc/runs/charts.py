@@ -231,7 +231,7 @@ def _lag_chart(slots: list[Slot], step: int) -> Markup:
     size, unit = _unit_of(highest)
     worst = f"{highest / size:,.3g} {unit}"
     if len(lags) < 2 and not bad:  # a chart of one point says less than its number
-        return _sentence("Lag", f"{worst}, as one run reported it" if lags else "that no run reported")
+        return _sentence("Lag", f"up to {worst}" if lags else "that no run reported")
     times = _time_axis(slots, step)
     rows = [{"start": start, "lag": lag / size} for start, lag in lags.items()]
     reds = [{"start": slot.start, "end": slot.end} for slot in bad]

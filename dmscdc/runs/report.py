@@ -424,6 +424,10 @@ _SHOWN = 50  # changed rows at most, as `SAMPLE` of `lake.table` has it
 
 # %% ../../notebooks/09_runs/03_report.ipynb #42ae8803
 LOADS = "process_table"  # the job that loads
+_CONFIRMED = {  # instructions that change no row
+    "accept": "confirmed that it is right as it is (dmscdc table accept)",
+    "drop": "chosen to go on without the quarantined rows (dmscdc quarantine drop)",
+}
 
 
 def in_plain_words(
@@ -434,7 +438,7 @@ def in_plain_words(
     if run.job == "reconcile":
         return (
             f"This report is about a comparison of {run.table} in the source with its copy in the lake, by sums "
-            "over all rows that both sides compute. The result is above."
+            "over all rows that both sides compute. The result is below."
         )
     if run.job != LOADS:
         return ""
@@ -450,6 +454,9 @@ def in_plain_words(
     if not files and (unread := len(done.get("not_applied_files") or ())):
         noun = "1 file that cannot be read was" if unread == 1 else f"{unread:,} files that cannot be read were"
         return f"{begin} {noun} quarantined, and nothing was brought into it. The banner says what helps."
+    instruction = ((done.get("plan") or {}).get("instruction") or {}).get("kind")
+    if not files and instruction in _CONFIRMED:
+        return f"{begin} Before this run, a person had {_CONFIRMED[instruction]}; no row changed."
     if not files:
         return f"{begin} There was nothing new to bring into it."
     missing = rows.get("aside", 0) + rows.get("left_out", 0)

@@ -214,7 +214,7 @@ def _lying_there(changes: Sequence[pa.Table]) -> str:
     if not keyless:
         return ""
     lies = " and ".join(count(keyless[op], noun) for op, noun in (("U", "update"), ("D", "delete")) if keyless[op])
-    way = "before images of all columns (add-before-image-columns, column-filter all) would tell which rows they mean"
+    way = "before images of all columns (add-before-image-columns, column-filter all) would identify their rows"
     return f", and {lies} {'lie' if keyless.total() > 1 else 'lies'} in its first change files: {way}"
 
 # %% ../../notebooks/13_service/02_key_inference.ipynb #5a4e0b16
@@ -298,8 +298,10 @@ def suggest_key(
         words = f"{','.join(key)}, by its name: {rows_seen}" if key else f"{rows_seen}; {NEVER}"
         return Suggestion(key, words, f"{only} --key {for_shell(','.join(key)) if key else 'COLUMN'}")
     if not key:
-        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{_lying_there(changes())}"
-        return Suggestion((), words, f"{only} --insert-only")
+        keyless = _lying_there(changes())
+        words = f"nothing identifies the {rows.num_rows:,} rows seen of {file.path}; {NEVER}{keyless}"
+        # What only adds rows would leave out these updates and deletes.
+        return Suggestion((), words, f"{only} --key COLUMNS" if keyless else f"{only} --insert-only")
     noun, columns = "values are" if len(key) == 1 else "combinations are", ",".join(key)
     words = f"{columns}: {rows.num_rows:,} of {rows.num_rows:,} {noun} different in {file.path}"
     has_name = len(key) == 1 and looks_like_id(key[0], table.name) < 2

@@ -280,7 +280,8 @@ def check_source(
 ) -> None:
     "Report wrong use before anything starts. Raises `SourceRefused`, `SourceUnreachable`."
     if not config.source:
-        raise SourceRefused(f"no source: give {option('source')}, or set it in dmscdc.toml")
+        example = "mysql://USER@HOST/DATABASE or sqlite:FILE"
+        raise SourceRefused(f"no source is set: give {option('source')}, like {example}, or set source in dmscdc.toml")
     address(config.source, config.secret)
 
 # %% ../../notebooks/13_service/09_schedule.ipynb #42508ae5

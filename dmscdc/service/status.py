@@ -43,7 +43,7 @@ from ..load.arrivals import Plan, PlanKind, count, some
 from ..load.lease import HOLD
 from ..load.results import TableState, lag_of, then
 from ..load.table_state import load_state, look_at_state, needs_all, plan_state
-from ..reconcile.proven import proven_words
+from ..reconcile.proven import difference_words, proven_words
 from .config import Config, is_wanted
 from .key_inference import Suggestion, judged_by, suggest_key
 from ..spark.interrupts import is_gone, spoken
@@ -468,6 +468,11 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     if status.has_work and plan and plan.instruction:
         request = f"{_ASKED[plan.instruction['kind']]}, which the next pass does"
         return Verdict.WAITING, f"{request}: {Advice.PASS_ONLY(status.table)}"
+    head = status.table_state.head if status.table_state else None
+    mark = status.item.status.get("proof") or {}
+    # No pass takes back what a comparison found; the next comparison does.
+    if differs := difference_words(mark, head.number if head else status.item.commit):
+        return Verdict.ATTENTION, f"{differs}: {Advice.RECONCILE(status.table)}"
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032

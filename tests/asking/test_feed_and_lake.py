@@ -78,7 +78,7 @@ def test_what_neither_lake_nor_landing_holds_any_more_is_refused(spark, lake, tm
     (world.raw / f"{closed(1)}.parquet").unlink()
     with pytest.raises(NoPast, match=f"{closed(1)}.parquet is no longer in landing or archive"):
         as_known(spark, world.lake_table, number, lambda: line(world))
-    with pytest.raises(LookupError, match="there is no commit 99; there are 1 to"):
+    with pytest.raises(LookupError, match="there is no commit 99; the table has commits 1 to"):
         world.lake_table.at(99)
 
 

@@ -139,7 +139,7 @@ def test_a_value_a_row_or_a_key_that_the_lake_has_otherwise_is_named(spark, tmp_
     spoilt(world, change)
     one, two, three, four = (ask(world, id=n) for n in range(1, 5))
     assert [(d.column, d.files, d.lake) for d in one.differs] == [("price", Decimal("1.00"), Decimal("1.01"))]
-    assert (two.verdict, two.why) == ("differs", "the lake does not hold the row, the files say otherwise")
+    assert (two.verdict, two.why) == ("differs", "the lake lacks this row, and the files contain it")
     assert (three.verdict, three.why) == ("differs", "the lake holds 2 rows of this key, one was expected")
     assert (one.verdict, four.verdict) == ("differs", "agrees")
     write_config(tmp_path, landing="landing", lake="lake", state="sqlite:state.db")
@@ -212,4 +212,4 @@ def test_a_commit_that_is_not_there_is_said_before_spark_starts(world, monkeypat
         write_config(world.root, landing="landing", lake="lake", quiet_period=0)
     monkeypatch.setattr("dmscdc.cli.ask.session", lambda *places: pytest.fail("Spark was started"))
     done = CliRunner().invoke(app, ["as-of", "shop.item", "--commit", number, "--folder", str(world.root)])
-    assert (done.exit_code, "there is no commit " + number + "; there are 1 to " in done.output) == (2, True), done.output
+    assert (done.exit_code, "there is no commit " + number + "; the table has commits 1 to " in done.output) == (2, True), done.output

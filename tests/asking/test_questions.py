@@ -244,7 +244,7 @@ def test_what_cannot_be_asked_is_refused_in_words(told):
         (["as-of", "shop.item", "--where", "size>1"], "no column size; it has"),
         (["find", "shop.item", "qty>many"], "'many' is not a whole number (int32)"),
         (["find", "shop.item", "qty"], "a condition is written price>=100"),
-        (["history", "shop.item"], "shop.item 'price > 100'"),
+        (["history", "shop.item"], "shop.item 'COLUMN = VALUE'"),
         (["blame", "shop.item", "--key", "name=x"], "by its whole key: id="),
         (["changes", "shop.item", "--op", "X"], "I, U or D"),
         (["changes", "shop.item", "--since", "today", "--between", "yesterday", "today"], "not both"),

@@ -40,7 +40,7 @@ def refuse(w, rows, schema=SCHEMA, **more):
         ([("I", 5, "a", "1"), ("I", 6, "a", "1"), ("D", 7, None, "2")], f"row 3 of {BAD}.parquet: key column site is null"),
         (
             [("I", 5, "a", "1"), (None, 6, "a", "2"), ("Z", 6, "a", "2")],
-            f"row 2 of {BAD}.parquet: column Op is null; I, U or D was expected. 2 such rows",
+            f"row 2 of {BAD}.parquet: column Op is null; I, U or D was expected. 2 rows of this batch cannot be applied",
         ),
         ([("I", 5, "a", "1"), ("X", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is 'X'"),
         ([("I", 5, "a", "1"), ("i", 6, "a", "2")], f"row 2 of {BAD}.parquet: column Op is 'i'"),
@@ -51,7 +51,7 @@ def refuse(w, rows, schema=SCHEMA, **more):
 def test_a_row_that_cannot_be_applied_refuses_the_batch(world, rows, words):
     done, still = refuse(world, rows)
     assert done.verdict == "refused" and done.words.startswith("shop.item: ") and words in done.words and still
-    assert done.rows["refused"] == (2 if "2 such rows" in words else 1)
+    assert done.rows["refused"] == (2 if "2 rows of this batch cannot be applied" in words else 1)
 
 
 @pytest.mark.parametrize(

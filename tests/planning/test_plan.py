@@ -260,7 +260,7 @@ def test_accept_takes_over_the_new_times_and_goes_on_with_new_changes():
 def test_accept_with_nothing_to_load_moves_only_the_position():
     found = plan([load(1, 100), change(10)], after(load(1, 0), change(10)), minute=120, instruction={"kind": "accept"})
     assert (found.kind, found.inputs, found.is_empty) == ("incremental", (), False)
-    assert "only the position moves" in found.sentence
+    assert "no rows change, only the position" in found.sentence
 
 
 def test_accept_does_not_fit_a_load_of_other_sizes():

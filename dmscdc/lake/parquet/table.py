@@ -466,7 +466,7 @@ def _check_number(table: ParquetTable, number: int) -> None:
     "Raises `LookupError` for a commit that was never made: every entry of the transaction log stays."
     newest = table.transaction_log.newest()
     if not 1 <= number <= newest:
-        raise LookupError(f"{table.table}: there is no commit {number}; there are 1 to {newest}")
+        raise LookupError(f"{table.table}: there is no commit {number}; the table has commits 1 to {newest}")
 
 # %% ../../../notebooks/07_lake/02_parquet/05_table.ipynb #0cf5bab2
 def _commit_at(table: ParquetTable, number: int) -> Commit:
