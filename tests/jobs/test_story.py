@@ -240,7 +240,7 @@ def test_a_pass_has_a_page_with_its_tables_in_order_and_with_what_a_person_shoul
 
 
 def test_the_inputs_of_a_run_are_named_by_folder_and_checksum_and_its_changes_are_listed(shell, demo):
-    line = [line for line in shell.steps["demo"].lines if line.table == "sampledb.productorder"][-1]
+    line = [line for line in shell.steps["demo"].lines if (line.job, line.table) == ("process_table", "sampledb.productorder")][-1]
     done = processed(demo, "sampledb.productorder")[1]
     (folder,), (file,) = done["folders"], done["files"]
     content = Path(folder, file["path"]).read_bytes()
@@ -284,7 +284,7 @@ def test_the_front_page_names_the_refused_table_and_what_to_do(shell, refusal):
 
 def test_every_link_of_every_page_ends_at_something_that_is_there(shell, refusal):
     found = pages(shell.folder)
-    assert len(found) == 9 + 4 + 3 and all(page.points for page in found)  # eight runs, the front page, three tables, the others; three passes
+    assert len(found) == 12 + 4 + 3 and all(page.points for page in found)  # 11 runs, the front page, three tables, the others; three passes
     assert not [
         (page.path.name, link) for page in found for link in page.points if not (link.startswith("data:text/csv") or page.leads_to(link))
     ]  # that file lies in the page
@@ -351,7 +351,7 @@ def test_a_report_shows_all_that_its_run_recorded(shell, refusal, table):
     assert all(page.after(name) == str(value) for name, value in done["versions"].items()) and "pyspark" in done["versions"]
     parameters = facts["papermill"]["parameters"]
     assert {"table", "landing", "lake", "state", "quiet_period", "run", "fence"} <= set(parameters)
-    assert all(page.texts.index(name) > page.texts.index("Parameters") for name in parameters if name != "table")
+    assert all(page.texts.index(name) > page.texts.index("Parameters") for name in parameters if name not in ("table", "owner", "fence"))
 
 
 def test_a_new_column_is_told_in_the_report(shell, refusal):
@@ -362,7 +362,7 @@ def test_a_new_column_is_told_in_the_report(shell, refusal):
 
 def test_no_token_password_or_address_of_a_server_is_kept(shell, refusal):
     kept, tokens = kept_texts(shell.folder), set(filter(None, shell.starts()))
-    assert len(kept) == 8 + 16 + 1 and tokens
+    assert len(kept) == 11 + 19 + 1 and tokens
     for path, text in kept.items():
         assert not [word for word in (*tokens, PASSWORD) if word in text], path
         assert not re.search(r"sc://|token=|session_id=|localhost:\d|127\.0\.0\.1", text), path
