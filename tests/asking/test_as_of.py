@@ -210,7 +210,7 @@ def test_a_moment_before_the_load_is_refused_and_names_the_earliest(spark, tmp_p
     past = timed(tmp_path, DmsSettings(timestamp_column="ts"))
     with pytest.raises(NoPast, match=r"2018-12-15 09:59:00 UTC was before load 1 \(2018-12-15 10:00:00 UTC\), the earliest available position"):
         as_of(spark, past, ["id"], minute(-1))
-    with pytest.raises(ValueError, match="there is no column when; there are"):
+    with pytest.raises(ValueError, match="there is no column when; the columns are"):
         as_of(spark, past, ["id"], minute(1), time_column="when")
 
 
