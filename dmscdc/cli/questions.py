@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from json import dumps
@@ -30,6 +30,7 @@ from ..service.config import Config
 from ..spark.session import own_python
 
 if TYPE_CHECKING:
+    from dmscdc.history.changelog import Changelog
     from dmscdc.history.questions import Condition, FoundRow, TableChange
     from dmscdc.history.row import RowLife
 
@@ -48,7 +49,6 @@ def changes_of(
     run: Mapping[str, Any] | None = None,  # what a run has recorded: only changes that it applied
 ) -> tuple[list[TableChange], tuple[str, ...]]:  # and what they lack, in sentences
     "The changes of a table in a time. Raises `BadKey`, `NoPast`, `Unreadable`."
-    from dmscdc.history.changelog import taken_later
     from dmscdc.history.questions import changes_in, closed_between, notes
 
     asked_of = question_of(config, table)
@@ -57,23 +57,17 @@ def changes_of(
     if run:
         applied = _applied_in(run)
         files = [file for file in files if file.path in applied]
-        if not files and any(file.path in applied for file in changelog.before):
-            return [], (
-                f"{table}: a load has replaced what the files of that run changed; `history` of a row shows it",
-            )
         if not files:
-            return [], (f"{table}: the files of that run are no longer in landing or archive",)
+            is_replaced = any(file.path in applied for file in changelog.before)
+            where = (
+                "were replaced by a load, and `history` of a row shows them"
+                if is_replaced
+                else "are in files that are no longer in landing or archive"
+            )
+            return [], (f"{table}: the changes of that run {where}",)
     changes = changes_in(changelog, key, files)
     if run:
-        # A row that was quarantined belongs to the run that took it later, and its file's other rows do not.
-        taken, commit = taken_later(changelog), run.get("commit") or 0
-        again = {path for (path, _), number in taken.items() if number == commit}
-        numbers = [taken.get((change.step.file, change.step.row or 0)) for change in changes]
-        is_its = [number == commit or number is None for number in numbers]
-        is_its = [
-            own and not (number is None and c.step.file in again) for own, number, c in zip(is_its, numbers, changes)
-        ]
-        changes = [change for change, own in zip(changes, is_its) if own]
+        changes = _taken_in(run, changelog, changes)
     ops = {name.strip().upper() for name in op.split(",") if name.strip()}
     if odd := sorted(ops - {"I", "U", "D"}):
         raise BadKey(f"an operation is I, U or D, several with commas between them, like I,U; not {', '.join(odd)}")
@@ -107,6 +101,25 @@ def applied_by(
 def _applied_in(processed: Mapping[str, Any]) -> set[str]:  # paths below the table's folder
     "The change files that a run has applied, without those it only read again for the keys of others."
     return {file["path"] for file in processed.get("files") or () if file["kind"] not in ("load", "again")}
+
+# %% ../../notebooks/17_cli/11_questions.ipynb #b61f0d13
+def _taken_in(
+    run: Mapping[str, Any],  # `Processed.to_dict`
+    changelog: Changelog,
+    changes: Iterable[TableChange],  # of the files that it has applied
+) -> list[TableChange]:
+    "Without the rows that it did not take: of a file with quarantined rows, those belong to a later run."
+    from dmscdc.history.changelog import taken_later
+
+    commit, taken = run.get("commit"), taken_later(changelog)
+    # Of a file that it has read again for such rows, it took these alone.
+    again = {path for (path, _), number in taken.items() if number == commit}
+    chosen = []
+    for change in changes:
+        number = taken.get((change.step.file, change.step.row))
+        if number == commit if number is not None else change.step.file not in again:
+            chosen.append(change)
+    return chosen
 
 # %% ../../notebooks/17_cli/11_questions.ipynb #01214dc6
 _SINCE = "Only changes of files closed from then on, UTC: 2026-01-01T12:00Z"

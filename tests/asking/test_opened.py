@@ -17,6 +17,7 @@ from dmscdc.analyst import Lake
 from dmscdc.analyst.answer import in_calls
 from dmscdc.analyst.table import time_span
 from dmscdc.capture.writer import write_load
+from dmscdc.cli.questions import changes_of
 from dmscdc.errors import BadKey, BadSetting, ConfigError, DmscdcError, LakeDamaged, NoPast, UnknownTable
 from dmscdc.landing.advice import in_python
 from dmscdc.landing.files import TableRef
@@ -200,7 +201,7 @@ def test_rows_come_by_key_with_each_null_and_text_apart_and_what_is_quarantined_
     world = World(tmp_path, spark, {"id": "int", "name": "string"}, "shop.ware").set(key="id", bad_rows="aside")
     world.load([(3, None), (2, "null"), (1, ""), (4, "d")])
     world.changes(1, [("U", 4, "z"), ("X", 1, "a"), ("U", 1, None)]).changes(2, [("U", 1, "")])
-    world.go()
+    first = world.go()
     write_config(tmp_path, landing="landing", lake="lake")
     ware = dmscdc.open(tmp_path)["ware"]
     for rows, words in ((ware.rows(3), "the first 3 of 4 rows"), (ware.as_of(where="id < 4"), "1 row is quarantined")):
@@ -208,6 +209,10 @@ def test_rows_come_by_key_with_each_null_and_text_apart_and_what_is_quarantined_
         assert (rows.to_arrow()["id"].to_pylist(), names) == ([1, 2, 3], ["''", "'null'", "null"]) and words in repr(rows)
     for answer in (ware.history(4), ware.changes(), ware.find(name="z"), ware.blame(4)):
         assert f"1 row is quarantined, and not in this answer (row 2 of {closed(1)}.parquet)" in repr(answer)
+    world.gone(closed(1)).changes(1, [("U", 4, "z"), ("U", 1, "a"), ("U", 1, None)])
+    world.state.instruct(world.ref, {"kind": "replay", "files": [f"{closed(1)}.parquet"]})
+    applied = [[one.step.row for one in changes_of(read_config(tmp_path), "shop.ware", run=run.to_dict())[0]] for run in (first, world.go())]
+    assert applied == [[0, 2, 0], [1]]  # of the first file, and of the second
 
 
 def test_of_a_new_load_about_which_nobody_has_decided_answers_say_so_until_a_pass_has_loaded_it(spark, tmp_path):
