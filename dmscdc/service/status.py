@@ -472,7 +472,8 @@ def _verdict_of(status: TableStatus) -> tuple[str, str]:
     mark = status.item.status.get("proof") or {}
     # No pass takes back what a comparison found; the next comparison does.
     if differs := difference_words(mark, head.number if head else status.item.commit):
-        return Verdict.ATTENTION, f"{differs}: {Advice.RECONCILE(status.table)}"
+        how = "To compare again (with --source, if dmscdc.toml names none)"
+        return Verdict.ATTENTION, f"{differs}. {how}: {Advice.RECONCILE(status.table)}"
     return ("" if status.has_work else Verdict.NOTHING), ""
 
 # %% ../../notebooks/13_service/03_status.ipynb #cell-032
